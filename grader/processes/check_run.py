@@ -89,8 +89,7 @@ def _judge_for(job: CheckJob, report: Report, fork: bool) -> Judge:
     if job.was_late and len(exercises) == 1:
         trial.short_limit.add(exercises[0].name)
     each = map_in_processes if fork else map
-    scripts = FOLDER if target.is_own_folder else None
-    return judge_of(trial, course_recordings(), chosen=True, scripts=scripts, map_mistakes=each)
+    return judge_of(trial, course_recordings(), chosen=True, scripts=FOLDER, map_mistakes=each)
 
 
 def _worker_pool(job: CheckJob | PictureJob, fork: bool) -> WorkerPool:

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, NoReturn, cast
 from grader.classroom.intake.submissions import UnreadableSubmission, describe_error
 from grader.classroom.sanitize import shorten
 
-SKIPPED = frozenset({"__macosx", "__pycache__", "node_modules", "venv", "env", "site-packages"})
+SKIPPED = frozenset({"__macosx", "__pycache__", "node_modules", "venv", "env", "site-packages", "hunts"})
 MAX_FOLDER_LEVELS = 60
 MAX_FOLDER_ENTRIES = 100_000
 MB = 1_000_000

@@ -83,28 +83,28 @@ def print_file_problem(file: Path, problem: SourceProblem, command: str) -> None
     console.print(command_line(command))
 
 
-def run_tests(names: list[str], in_worker: bool = False, target: str = "") -> Verdict | None:
+def run_tests(names: list[str], in_worker: bool = False, target: str = "", show: bool = True) -> Verdict | None:
     """The verdict on these exercises, of the learner's folder or of another one; None, after a sentence, if there is
-    none."""
+    none. `show` its page."""
     size, colour = shutil.get_terminal_size(), make_console().color_system is not None
     columns, lines = size.columns if size.columns >= 40 else 80, size.lines if sys.stdout.isatty() else 0
     job = CheckJob(",".join(names), os.getcwd(), columns, lines, colour, in_worker, cold=in_worker, target=target)
     try:
         with contextlib.closing(AnyServer()) as server:
-            return _print_run(server.answers(job))
+            return _print_run(server.answers(job), show)
     except NoServer as problem:
         print_error(str(problem))
         return None
 
 
-def _print_run(messages: Iterator[dict[str, Any]]) -> Verdict | None:
+def _print_run(messages: Iterator[dict[str, Any]], show: bool) -> Verdict | None:
     verdict: Verdict | None = None
     for message in messages:
         match message:
-            case {"text": text}:
+            case {"text": text} if show:
                 sys.stdout.write(text)
                 sys.stdout.flush()
-            case {"again": why}:
+            case {"again": why} if show:
                 print_wrapped(make_console(), f"\n\n{retry_sentence(why)}", style="yellow")
             case {"restarted": sentence} | {"trouble": sentence}:
                 print_error(sentence)

@@ -10,6 +10,8 @@ from typing import Annotated
 
 from grader.cli.arguments import AnyName, argument, complete_name, named
 from grader.console.output import command_line, make_console, print_wrapped, progress_bar
+from grader.counts import format_count
+from grader.course.hunts import Hunts
 from grader.course.paths import chosen_path, load_paths
 from grader.course.practice import Practices
 from grader.course.progress import Score, format_points
@@ -60,6 +62,8 @@ def status() -> int:
     if scores and (due := [exercise.name for exercise in Practices(scores).due()]):
         verb = "is" if len(due) == 1 else "are"
         print_wrapped(console, f"{' and '.join(due)} {verb} due to be written once more: headway again")
+    if scores and (hunting := _hunting(course, scores)):
+        print_wrapped(console, hunting)
     if not scores and here is not None:
         advice = "Each one needs a few lines of code; start with the first."
         print_wrapped(console, f"You have not passed an exercise yet. {advice}")
@@ -84,6 +88,18 @@ def _hours_left(course: Syllabus, scores: dict[str, Score]) -> str:
         return f"The {f'path {path.name}' if path else 'course'} takes about {course.hours} hours.{ways}"
     where = f" on the path {path.name}" if path else ""
     return f"About {hours} of {course.hours} hours {'is' if hours == 1 else 'are'} left{where}."
+
+
+def _hunting(course: Syllabus, scores: dict[str, Score]) -> str:
+    """A line about hunts, from the first complete chapter on; empty before."""
+    hunts = Hunts()
+    if hunts.current:
+        return f"A mistake hides in {short_path(hunts.current.file)}: headway hunt"
+    if repaired := sum(hunt.repaired for hunt in hunts.all):
+        return f"You have found {format_count(repaired, 'mistake')} in code that others wrote: headway hunt"
+    if any(is_complete(chapter, scores) for chapter in course.chapters):
+        return "To find a mistake in code that works otherwise: headway hunt"
+    return ""
 
 
 def show_next(name: AnyName = None) -> int:

@@ -89,7 +89,7 @@ PEOPLE: dict[str, tuple[dict[str, str | bytes], dict[str, str], str]] = {
         {"ch01_tokenizer": "mine"}, "",
     ),
     "folders of tools": (
-        {CHAPTER: "mine"} | {f"{folder}/ch01_tokenizer.py": "x" for folder in (".venv/lib", "__MACOSX", "node_modules/x", "__pycache__", ".git/x")},
+        {CHAPTER: "mine"} | {f"{folder}/ch01_tokenizer.py": "x" for folder in (".venv/lib", "__MACOSX", "node_modules/x", "__pycache__", ".git/x", "exercises/hunts")},
         {MODULE: "mine"}, "",
     ),
     "the shallowest and then the newest version": (
