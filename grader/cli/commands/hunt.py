@@ -193,7 +193,8 @@ def _print_rows(result: ExerciseResult) -> None:
     console.print()
     console.print(rows)
     if result.script:
-        console.print(Text("\nTo make this call yourself: headway repro", style="dim"))
+        console.print("\nTo make this call yourself:\n")
+        console.print(command_line(result.script), soft_wrap=True)
 
 
 def _print_place(hunt: Hunt) -> None:

@@ -1,12 +1,14 @@
-"""Makes the README's two pictures (`make readme`): a session of `headway watch`, and a translator's attention.
+"""Makes the README's recorded pictures (`make readme`): a session of `headway watch`, a hunt, and a translator's
+attention.
 
-All come from real runs in a copy of the kit: one exercise fails and is fixed; a translator is trained with a solved
-course.
+All come from real runs in a copy of the kit: one exercise fails and is fixed; a mistake is found in a solved chapter; a
+translator is trained with a solved course.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import re
 import subprocess
 import sys
@@ -14,8 +16,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from grader.course.known_mistakes import misconceptions
 from grader.course.source import definition, read_source, replace_definition
-from grader.course.syllabus import ROOT
+from grader.course.syllabus import ROOT, load_syllabus
 from grader.files import write_whole
 from grader.teaching.drawing import MONO
 from grader.tests.quality.benchmarks.workplace import copied_kit, environment, solved_chapter
@@ -30,7 +33,7 @@ BLUE, MAGENTA, CYAN, LIGHT = (121, 189, 240), (216, 162, 232), (121, 200, 240), 
 THEME = TerminalTheme(DARK, LIGHT, [DARK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, LIGHT])
 WINDOW = f"""\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {{width}} {{height}}" width="720" role="img">
-<title>headway watch: an exercise fails, one line is fixed and saved, and it passes</title>
+<title>{{title}}</title>
 <style>text {{{{ font: {{char_height}}px {MONO} }}}} {{styles}}</style>
 <defs>{{lines}}</defs>
 {{chrome}}
@@ -38,8 +41,11 @@ WINDOW = f"""\
 {{matrix}}</g>
 </svg>
 """
+SESSION_TITLE = "headway watch: an exercise fails, one line is fixed and saved, and it passes"
+HUNT_TITLE = "headway hunt: a call goes wrong, one line of its function is repaired, and all tests pass"
 MISTAKEN = "total = exps.sum()"
 FIXED = "total = exps.sum(dim, keepdim=True)"
+[HUNTED] = [each for each in misconceptions("ch03_attention") if each.id == "attention_masked_score_zero"]
 TRANSLATE = """
 import sys
 from grader.teaching.walks import guide
@@ -64,11 +70,52 @@ def session() -> str:
         "$ headway watch": failing, "saved in exercises/ch03_attention.py:": saved,
         "headway watch, a moment later": passing,
     }  # fmt: skip
+    return _window(_panes(panes), SESSION_TITLE, "session")
+
+
+def hunt() -> str:
+    """`headway hunt`: a call that goes wrong, the line that is repaired, and the verdict after that."""
+    exercise = load_syllabus().exercise(HUNTED.exercise)
+    with copied_kit() as kit:
+        folder = kit / "exercises"
+        passed = load_syllabus().chapter(exercise.chapter).exercises
+        (folder / "progress.txt").write_text("".join(f"{each.name} {each.points}/{each.points}\n" for each in passed))
+        done = {"exercise": exercise.name, "told": "call", "mine": False, "begun": 1.0, "ended": "2026-11-30"}
+        known = [each.id for each in misconceptions(exercise.module, exercise.name) if each != HUNTED]
+        write_whole(folder / ".headway/hunts/hunts.json", json.dumps([done | {"mistake": each} for each in known]))
+        begun = _printed(kit, "hunt", exercise.name)
+        file = folder / "hunts" / f"{exercise.module}.py"
+        file.write_text(read_source(file).replace(HUNTED.with_, HUNTED.replace), encoding="utf-8")
+        repaired = _printed(kit, "hunt")
+    saved = [Text(f"-   {HUNTED.with_}", "red"), Text(f"+   {HUNTED.replace}", "green")]
+    panes = {
+        f"$ headway hunt {exercise.name}": begun,
+        f"repaired in exercises/hunts/{exercise.module}.py:": saved,
+        "$ headway hunt": [line for line in repaired if "You changed" not in line.plain],  # the time differs
+    }
+    return _window(_panes(panes), HUNT_TITLE, "hunt")
+
+
+def _printed(kit: Path, *words: str) -> list[Text]:
+    """What the command prints, in its colours."""
+    colours = environment(kit) | {"FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
+    command = [sys.executable, "-m", "grader.cli", *words]
+    done = subprocess.run(command, cwd=kit, env=colours, stdout=subprocess.PIPE, check=True)
+    return _lines(done.stdout.decode("utf-8").split("\nTo hunt for")[0])
+
+
+def _panes(panes: dict[str, list[Text]]) -> Console:
+    """The parts of a session below each other, each with its heading."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO())
     for heading, lines in panes.items():
         console.print(Text(heading.ljust(COLUMNS), "bold on #353d48"))
         console.print(*lines, "", sep="\n", no_wrap=True, overflow="crop")
-    return console.export_svg(title="headway watch", theme=THEME, code_format=WINDOW, unique_id="session")
+    return console
+
+
+def _window(console: Console, title: str, name: str) -> str:
+    form = WINDOW.replace("{title}", title)
+    return console.export_svg(title=title.partition(":")[0], theme=THEME, code_format=form, unique_id=name)
 
 
 def unfinished_chapter(stub: str) -> str:
@@ -134,6 +181,6 @@ def _lines(frame: str) -> list[Text]:
 
 
 if __name__ == "__main__":
-    for name, make in {"session": session, "attention": attention}.items():
+    for name, make in {"session": session, "hunt": hunt, "attention": attention}.items():
         print(f"making {name}.svg ...", flush=True)
         write_whole(FOLDER / f"{name}.svg", make())
