@@ -21,25 +21,29 @@ from grader.files import NotWritten, UserProblem, problem
 from grader.version import __version__
 from typer.core import TyperCommand, TyperGroup
 
-COMMANDS = {  # name: where its function, or its group of commands, is
-    "status": "status:status", "check": "check:check", "watch": "exercise:watch", "next": "status:show_next",
-    "list": "status:list_all", "path": "path:path", "again": "again:again", "hunt": "hunt:hunt",
-    "hint": "exercise:hint",
-    "repro": "repro:repro", "report": "report:report", "diff": "exercise:diff",
-    "show": "show:show", "reset": "reset:reset", "open": "exercise:open_in_editor", "doctor": "doctor:doctor",
-    "book": "book:book", "measure": "explore:measure", "walk": "explore:walk", "train": "train:train",
-    "play": "play:play", "chat": "chat:chat", "tune": "tune:tune", "compare": "compare:compare",
-    "scale": "scale:scale", "progress": "progress:progress", "lab": "explore:lab", "lsp": "lsp:lsp",
-    "tutor": "tutor:tutor",
-    "stubs": "maintain:stubs", "dev-check": "maintain:dev_check", "grade": "grade:grade", "regrade": "grade:regrade",
-    "override": "correct:override", "marks": "term:marks",
-    "similarity": "similarity:similarity", "handout": "handout:handout", "gradescope": "handout:gradescope",
-    "course": "term:course_commands", "export": "export:export",
+GROUPS = {  # for whom a command is: its name, and where its function, or its group of commands, is
+    "Learn": {
+        "status": "status:status", "check": "check:check", "watch": "exercise:watch", "hint": "exercise:hint",
+        "repro": "repro:repro", "next": "status:show_next", "list": "status:list_all", "path": "path:path",
+        "open": "exercise:open_in_editor", "show": "show:show", "diff": "exercise:diff", "reset": "reset:reset",
+        "book": "book:book", "walk": "explore:walk", "lab": "explore:lab", "measure": "explore:measure",
+        "again": "again:again", "hunt": "hunt:hunt", "lsp": "lsp:lsp", "tutor": "tutor:tutor",
+        "report": "report:report", "doctor": "doctor:doctor",
+    },
+    "Train and use models of your own parts": {
+        "progress": "progress:progress", "train": "train:train", "play": "play:play", "compare": "compare:compare",
+        "chat": "chat:chat", "tune": "tune:tune", "scale": "scale:scale",
+    },
+    "Teach a class": {
+        "handout": "handout:handout", "grade": "grade:grade", "regrade": "grade:regrade",
+        "override": "correct:override", "course": "term:course_commands", "marks": "term:marks",
+        "export": "export:export", "similarity": "similarity:similarity", "gradescope": "handout:gradescope",
+    },
+    "Maintain the kit": {"stubs": "maintain:stubs", "dev-check": "maintain:dev_check"},
 }  # fmt: skip
-WHOLE_KIT_ONLY = (  # a handout, which learners have, cannot do these
-    "stubs", "dev-check", "handout", "gradescope", "grade", "regrade", "override", "marks", "similarity",
-    "course", "export",
-)  # fmt: skip
+COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
+# a handout, which learners have, cannot do these
+WHOLE_KIT_ONLY = GROUPS["Teach a class"].keys() | GROUPS["Maintain the kit"].keys()
 VALUE_PROBLEMS = {  # typer checks values with pydantic, whose sentences are about "inputs"
     "int": "is not a whole number",
     "float": "is not a number",
@@ -100,6 +104,16 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return _load(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands in the help, by reader."""
+        room, listed = formatter.width - 6 - max(map(len, COMMANDS)), self.list_commands(ctx)
+        for title, group in GROUPS.items():
+            names = [name for name in group if name in listed]
+            rows = [(name, _load(name).get_short_help_str(room)) for name in names]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command; `headway help check` is its help. UserProblem for the name of an exercise or a chapter."""

@@ -69,7 +69,7 @@ def _path(name: str, entry: dict[str, Any]) -> LearningPath | None:
     course = load_syllabus()
     hidden = {each for chapter in course.chapters for each in chapter.hidden}
     try:
-        steps = course.find_all(step for step in entry["steps"] if step not in hidden)
+        steps = [course.find(step) for step in entry["steps"] if step not in hidden]
         read_first = tuple(chapter for chapter in course.chapters if chapter.id in entry.get("read_first", ()))
         goal, afterwards = str(entry["goal"]), str(entry.get("afterwards", ""))
     except UnknownName:

@@ -34,7 +34,7 @@ def override(
     course: CourseFile = None,
     key: Key = None,
 ) -> int:
-    """Give points beside the verdict (for instructors).
+    """Give points beside the verdict.
 
     Grading again does not change them. The feedback and the table say what you gave, when and why. A deduction for
     lateness still applies to the total.

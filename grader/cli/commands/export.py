@@ -54,7 +54,7 @@ def export(
     force: Annotated[bool, option("Replace an earlier file.", "--force")] = False,
     key: Key = None,
 ) -> int:
-    """Write the marks into a platform's table (for instructors).
+    """Write the marks into a platform's table.
 
     It fills a Canvas gradebook (Export in Canvas), a Moodle grading worksheet, or Gradescope's grades. Only the cells
     of this assignment change. For Moodle it also writes a zip with everybody's feedback, for "Upload multiple feedback

@@ -64,7 +64,7 @@ def grade(
         ),
     ] = None,
 ) -> int:
-    """Grade a class (for instructors).
+    """Grade a class.
 
     With --assignment, course.toml says what is graded, and by which rules.
 
@@ -106,7 +106,7 @@ def regrade(
     dask: given.Dask = None,
     key: given.Key = None,
 ) -> int:
-    """Grade one person again (for instructors).
+    """Grade one person again.
 
     It uses the arguments of the last `headway grade`.
 

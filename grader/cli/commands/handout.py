@@ -50,7 +50,7 @@ def handout(
     assignment: given.AssignmentName = "",
     course: given.CourseFile = None,
 ) -> int:
-    """Make the folder that learners get (for instructors).
+    """Make the folder that learners get.
 
     It contains stubs, lessons and tests. The reference is sealed. With --path, `headway` shows learners the exercises
     of that path. With --assignment it has the chapters of the
@@ -104,7 +104,7 @@ def gradescope(
     assignment: given.AssignmentName = "",
     course: given.CourseFile = None,
 ) -> int:
-    """Make an autograder for Gradescope (for instructors).
+    """Make an autograder for Gradescope.
 
     With --assignment it grades the exercises of the assignment by the rules of course.toml. Students see the results of
     its hidden exercises after you publish the grades.

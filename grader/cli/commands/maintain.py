@@ -14,7 +14,7 @@ from grader.course.stubs import check_chapter_table, check_stubs, write_chapter_
 def stubs(
     check: Annotated[bool, option("Change nothing; fail if a stub does not match its solution.", "--check")] = False,
 ) -> int:
-    """Make the stubs from the solutions (for maintainers).
+    """Make the stubs from the solutions.
 
     It also draws the lessons' pictures and writes the table of chapters."""
     read_course()
@@ -60,7 +60,7 @@ def dev_check(
         int | None, option("Try only this tenth of each exercise's known mistakes.", "--tenth", min=1, max=10)
     ] = None,
 ) -> int:
-    """Check the course itself (for maintainers).
+    """Check the course itself.
 
     It checks that the tests catch and name every known mistake, and accept every correct variant."""
     read_course().chosen(names or ())

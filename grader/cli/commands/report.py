@@ -23,7 +23,7 @@ QUESTION = "Which sentence of the docstring does your code keep that the test sa
 
 
 def report(name: RequiredExercise) -> int:
-    """Write a text about an exercise, for "I think my code is right".
+    """Write what an issue needs, if a test seems wrong.
 
     It has your code, what the tests say about it, the versions and the system, ready to paste into an issue. Nothing is
     sent.

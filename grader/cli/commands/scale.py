@@ -17,7 +17,7 @@ def scale(
     ] = None,
     seed: Seed = None,
 ) -> int:
-    """Find how model and data should grow, by tiny models, and test it with a larger one.
+    """Find how model and data should grow, by tiny models.
 
     30 GPTs of your own parts are trained: five sizes at each of three budgets of FLOPs, each twice. Your
     compute_optimal and fit_power_law predict the best size and the loss at a larger budget; then that model is trained,

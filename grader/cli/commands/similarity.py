@@ -49,7 +49,7 @@ def similarity(
     exercises: Exercises = "",
     key: Key = None,
 ) -> int:
-    """List pairs with similar code, and groups with the same code (for instructors).
+    """List pairs with similar code, and groups with the same code.
 
     It writes similarity.html, with the code of each pair side by side, and two tables. Renamed variables, other
     comments and another order of functions make no difference. Code that the course explains is left out. A percentage

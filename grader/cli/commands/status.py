@@ -119,8 +119,9 @@ def list_all(
         argument("SUBJECT", "Such as cache, positions or LoRA; or chapters or exercises.", complete_listed),
     ] = None,
 ) -> int:
-    """List every exercise, with its points, minutes and difficulty; or those of a subject, from all chapters, or of a
-    chapter. After `headway path NAME`, without SUBJECT, those of the path."""
+    """List all exercises, or those of a subject or a chapter.
+
+    Each has its points, minutes and difficulty. After `headway path NAME`, without SUBJECT, those of the path."""
     path, scores, console = chosen_path(), current_scores(), make_console()
     course, step = read_course() if words else read_route(), next_step(scores)
     chosen = find_exercises(words) if words else course.exercises

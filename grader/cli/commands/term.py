@@ -28,7 +28,7 @@ DONE, DOES_NOT_FIT = 0, 1
 MAX_LINE_CHARACTERS = 2000
 
 course_commands = typer.Typer(
-    help="Describe the course of a term (for instructors).", rich_markup_mode=None, no_args_is_help=True
+    help="Describe the course of a term.", rich_markup_mode=None, no_args_is_help=True
 )
 
 
@@ -100,7 +100,7 @@ def marks(
     ] = None,
     key: Key = None,
 ) -> int:
-    """Add up the marks of a term (for instructors).
+    """Add up the marks of a term.
 
     It writes marks.csv, from the assignments that are graded so far.
 

@@ -16,7 +16,7 @@ def tutor(
         bool, option("Write the files that tell assistants of this course and of the tutor.", "--files")
     ] = False,
 ) -> int:
-    """Serve tools to your AI assistant: it asks you questions, and has no solutions.
+    """Let your AI assistant ask you questions, without solutions.
 
     Your assistant starts this command (MCP on standard input and output)."""
     if files:
