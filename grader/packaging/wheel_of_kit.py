@@ -33,7 +33,7 @@ LEFT_OUT = {"__pycache__", "hunts", "my_tests", "progress.txt"}  # what a learne
 OWN_TESTS = Path("grader", "tests")
 
 
-def build_wheel(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:
+def build_wheel(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None):
     """Called by pip; the file's name."""
     name = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
     path = Path(wheel_directory, name)
