@@ -192,7 +192,7 @@ GUIDES = ("learning", "editor", "tutor", "notebook", "pytest", "sandbox")  # of 
 # of pages/, too
 NOT_IN_HANDOUTS = ("chapters", "comparison", "grading", "anonymous", "similarity", "figures", "hosted")
 GUIDE = ", about the kit"  # search.js puts these parts after the lessons and exercises
-LAST_CHAPTER_USED = {"train": 9, "trainings": 9, "play": 12}  # of pages/: models of the learner's own
+LAST_CHAPTER_USED = {"train": 9, "trainings": 9, "training_runs": 11, "play": 12}  # of pages/: what models need
 ALL_WORDS = 10**6  # a chapter number: links to all words of the glossary
 
 
