@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -75,8 +76,11 @@ def _is_known(case: Case) -> bool:
     return exists and any(each.id == case.mistake for each in misconceptions(case.module, case.exercise))
 
 
-def training_hunt(look: str | None, answer: str | None, live: bool) -> int:
-    """Begin the next case, or show the open one; with a look, show that; with an answer, say whether it is right."""
+def training_hunt(
+    look: str | None, answer: str | None, live: bool, begin_repair: Callable[[Misconception], None]
+) -> int:
+    """Begin the next case, or show the open one; with a look, show that; with an answer, say whether it is right. A
+    mistake that was named right is repaired then."""
     state, cases = load_state(), playable_cases()
     case = next((case for case in cases if case.mistake == state.case), None)
     if case is None:
@@ -88,7 +92,7 @@ def training_hunt(look: str | None, answer: str | None, live: bool) -> int:
             return RIGHT
         state = State(state.over, state.found, case.mistake)
     if answer:
-        return _judge(state, case, answer)
+        return _judge(state, case, answer, begin_repair)
     if live:
         state.live = _train(case)
         state.save()
@@ -166,7 +170,7 @@ def _show_look(state: State, case: Case, look: str) -> int:
     return RIGHT
 
 
-def _judge(state: State, case: Case, answer: str) -> int:
+def _judge(state: State, case: Case, answer: str, begin_repair: Callable[[Misconception], None]) -> int:
     """Say whether the answer is right; after the last wrong one, say what it was."""
     nothing = answer.strip().lower() == NOTHING
     named = NOTHING if nothing else load_syllabus().exercise(answer).name
@@ -199,11 +203,9 @@ def _judge(state: State, case: Case, answer: str) -> int:
         _say(f"{case.exercise} is wrong all the same: no look shows it. Only a test finds such a mistake.")
     _say(mistake.says)
     _say(case.shows, f"You used {looks} of {BUDGET}.")
-    begin_repair(mistake)
-    return RIGHT if right else NOT_RIGHT
-
-
-def begin_repair(mistake: Misconception) -> None:
-    """PROVISIONAL: the other half of `headway hunt` supplies this function, with which the learner repairs the code."""
+    if right and case.symptom:
+        print()
+        begin_repair(mistake)
     _say("The next run:")
     make_console().print(command_line(AGAIN))
+    return RIGHT if right else NOT_RIGHT
