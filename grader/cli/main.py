@@ -24,7 +24,7 @@ from typer.core import TyperCommand, TyperGroup
 COMMANDS = {  # name: where its function, or its group of commands, is
     "status": "status:status", "check": "check:check", "watch": "exercise:watch", "next": "status:show_next",
     "list": "status:list_all", "path": "path:path", "again": "again:again", "hint": "exercise:hint",
-    "repro": "repro:repro", "report": "report:report", "diff": "exercise:diff",
+    "try-test": "try_test:try_test", "repro": "repro:repro", "report": "report:report", "diff": "exercise:diff",
     "show": "show:show", "reset": "reset:reset", "open": "exercise:open_in_editor", "doctor": "doctor:doctor",
     "book": "book:book", "measure": "explore:measure", "walk": "explore:walk", "train": "train:train",
     "play": "play:play", "chat": "chat:chat", "tune": "tune:tune", "compare": "compare:compare",

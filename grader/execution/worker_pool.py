@@ -28,6 +28,9 @@ _ENDED = "the process that starts workers for your code has ended; did your code
 class WorkerPool:
     """Starts workers: on Linux by forking a preloaded process (the zygote), elsewhere as new Python processes."""
 
+    zygote_program: tuple[str, ...] = ("grader.execution.zygote",)  # a module, and its first arguments
+    worker_program: tuple[str, ...] = ("grader.execution.worker_process",)
+
     def __init__(
         self,
         fork: bool | None = None,
@@ -134,7 +137,7 @@ class WorkerPool:
                 self.zygote = fork_zygote(theirs, self._available_isolation())
                 return control
             isolation = self._available_isolation()
-            command = _python("grader.execution.zygote", str(theirs.fileno()), str(isolation))
+            command = _python(*self.zygote_program, str(theirs.fileno()), str(isolation))
             if isolation.bubblewrap:
                 command = bubblewrap.command(command)
             self.zygote = subprocess.Popen(
@@ -146,7 +149,7 @@ class WorkerPool:
     def _spawned(self) -> tuple[socket.socket, subprocess.Popen]:
         listener = Listener()
         with contextlib.closing(listener):
-            command = _python("grader.execution.worker_process", str(listener.port), str(self._available_isolation()))
+            command = _python(*self.worker_program, str(listener.port), str(self._available_isolation()))
             process = subprocess.Popen(
                 command, env=_environment(self._available_isolation()), stdin=subprocess.PIPE, start_new_session=True
             )

@@ -1,0 +1,48 @@
+"""The parent of the workers that run a learner's tests: `python -m grader.own_tests.zygote FD ISOLATION`. Where forking
+is not safe, `python -m grader.own_tests.zygote --alone PORT ISOLATION` is one worker.
+
+It has torch, pytest and hypothesis loaded, and has used each once, since the first use takes a second.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from types import ModuleType
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+from grader.execution import worker_process, zygote  # noqa: E402  # first: they load torch
+from grader.own_tests.running import serve, try_tests, use_profile  # noqa: E402
+from grader.system.process_tree import redirect_to_null  # noqa: E402
+
+_LAWS = """
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+@given(st.integers(0, 9), st.lists(st.floats(0, 1), max_size=2), st.sampled_from([1, 2]), st.text(max_size=2))
+def test_law(learner, number, numbers, one, text):
+    assert number >= 0
+
+def test_that_fails(learner):
+    assert torch.zeros(1) == 1
+"""
+
+
+def main() -> None:
+    redirect_to_null(1)
+    use_profile()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try_tests(ModuleType("chapter"), _LAWS, "test_laws.py", shrink=True)
+    if "--alone" in sys.argv:
+        sys.argv.remove("--alone")
+        worker_process.main(serve)
+    else:
+        zygote.main(serve)
+
+
+if __name__ == "__main__":
+    main()
