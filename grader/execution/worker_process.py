@@ -89,8 +89,8 @@ def warm() -> None:
     prepare_watch(("scaled_dot_product_attention",))
 
 
-def main(serve_worker: Callable[[socket.socket], None] = serve) -> None:
-    """`serve_worker` is what this worker does in its sandbox."""
+def main(serve_worker: Callable[[socket.socket], None] = serve, warm: Callable[[], None] = warm) -> None:
+    """`serve_worker` is what this worker does in its sandbox, and `warm` what it does once before that."""
     token = read_token()
     torch.set_num_threads(1)
     warm()  # before connecting, because the first request has a deadline

@@ -51,8 +51,8 @@ def fork_zygote(control: socket.socket, isolation: Isolation) -> int:
         os._exit(0)
 
 
-def main(serve_worker: Callable[[socket.socket], None] = serve) -> None:
-    """`serve_worker` is what a worker does in its sandbox."""
+def main(serve_worker: Callable[[socket.socket], None] = serve, warm: Callable[[], None] = warm) -> None:
+    """`serve_worker` is what a worker does in its sandbox, and `warm` what is done once, before there is one."""
     control = socket.socket(fileno=int(sys.argv[1]))
     tempfile.tempdir = "/tmp"  # torch looks up a temporary folder without using it; there may be none that is writable
     warm()
