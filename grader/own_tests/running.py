@@ -27,6 +27,7 @@ from grader.verdict.examples import ignore_local_constants, set_phases
 from hypothesis import Phase
 
 LONGEST = 600  # characters of a text in an answer
+_EXAMPLE = re.compile("Falsifying example: |Failing test case: ")  # hypothesis says one or the other
 _UNUSED = (  # plugins of pytest that take time, write files or print
     "cacheprovider", "faulthandler", "logging", "threadexception", "junitxml", "unraisableexception", "doctest",
     "stepwise", "pastebin", "debugging", "setuponly", "setupplan",
@@ -132,10 +133,9 @@ class _Session:
         while trace:
             line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == self.file else line
             trace = trace.tb_next
-        said, _, example = said.partition("Falsifying example: ")
-        drawn = [
-            word.strip() for word in example.splitlines()[1:] if not word.strip().startswith(("learner=", ")", "#"))
-        ]
+        said, *example = re.split(_EXAMPLE, said, maxsplit=1)
+        drawn = [word.strip() for word in "".join(example).splitlines()[1:]]
+        drawn = [word for word in drawn if not word.startswith(("learner=", ")", "#"))]
         self.answer |= {
             "failed": test, "line": line, "said": said.strip()[:LONGEST],
             "example": " ".join(drawn)[:LONGEST].rstrip(","),

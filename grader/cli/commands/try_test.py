@@ -82,8 +82,9 @@ def _print_result(exercise: Exercise, tests: str, tried: Tried) -> int:
     missed = [version for version, outcome in mistakes if outcome.accepts]
     found, task = len(mistakes) - len(missed), load_tasks().get(exercise.name)
     _paragraph(f"{file}: {accepts}, finds {found} of {format_count(len(mistakes), 'mistake')}.")
-    if not found and not asserts_something(tests):
-        _paragraph("Your tests assert nothing, so no wrong version can fail them. Write `assert`, and what must hold.")
+    if not asserts_something(tests):
+        advice = "Write `assert`, and what must hold for the result."
+        _paragraph(f"Your tests assert nothing, so they find only code that raises an error. {advice}")
     elif missed:
         _paragraph(f"The first mistake that gets through: {missed[0].says}")
     least = task.least(len(mistakes)) if task else 1
@@ -102,13 +103,14 @@ def _print_refused(tests: str, version: Version, outcome: Outcome) -> None:
     console, lines = make_console(), tests.splitlines()
     is_reference = version.says == REFERENCE
     what = "correct code, the reference solution" if is_reference else f"correct code ({version.says})"
+    place = f", in line {outcome.line}" if outcome.line else ""
     if outcome.ended:
         _paragraph(f"Your tests do not come to an end on {what}: {outcome.ended}.")
         return
     if outcome.failed:
-        _paragraph(f"{outcome.failed} fails on {what}, in line {outcome.line}:")
+        _paragraph(f"{outcome.failed} fails on {what}{place}:")
     else:
-        _paragraph(f"Your file cannot be imported, so no test ran. Line {outcome.line}:")
+        _paragraph(f"Your file cannot be imported, so no test ran{place}:")
     said = outcome.said.removeprefix("AssertionError: ").partition("\n")[0]
     for line in (*lines[outcome.line - 1 : outcome.line], said if said != "assert False" else ""):
         if line.strip():
@@ -116,7 +118,9 @@ def _print_refused(tests: str, version: Version, outcome: Outcome) -> None:
     if outcome.example:
         console.print(Text(f"    for {outcome.example}"), soft_wrap=True)
     console.print()
-    if outcome.failed and is_reference:
+    if not outcome.said.startswith(("assert", "AssertionError", "Failed")):
+        _paragraph("It is an error in your file, or in how it calls the exercise. Repair that first.")
+    elif outcome.failed and is_reference:
         advice = "So it is no mistake: assert what the exercise promises, and compare floats with a tolerance."
         _paragraph(f"The reference solution does this, too. {advice}")
     elif outcome.failed:
