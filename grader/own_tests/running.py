@@ -19,13 +19,14 @@ import hypothesis
 import pytest
 import torch
 from grader.course.chapter_source import ChapterSource
-from grader.course.torch_internals import compile_without_folder
+from grader.course.torch_internals import compare_without_distribution, compile_without_folder
 from grader.execution.chapter_package import LEARNER, ChapterPackage
 from grader.plugin.pytest_internals import ModuleOfTests, compile_tests
 from grader.processes.job import encode, read
 from grader.verdict.examples import ignore_local_constants, set_phases
 from hypothesis import Phase
 
+EXAMPLES = 30  # of a law, unless it says how many
 LONGEST = 600  # characters of a text in an answer
 _EXAMPLE = re.compile("Falsifying example: |Failing test case: ")  # hypothesis says one or the other
 _UNUSED = (  # plugins of pytest that take time, write files or print
@@ -41,6 +42,9 @@ _OPTIONS = (
 def serve(sock: socket.socket) -> None:
     """Run the tests that the first line has, and answer with a line."""
     torch.set_num_threads(1)
+    compare_without_distribution()
+    for device in (torch.cuda, torch.xpu):  # no version is on one, and `torch.manual_seed` takes milliseconds for them
+        device.manual_seed_all = lambda seed: None  # type: ignore[assignment]
     if not os.environ:  # in the sandbox
         compile_without_folder()
     job = next(read(sock))
@@ -54,7 +58,7 @@ def use_profile() -> None:
     """Have hypothesis draw the same examples in each process, and write nothing."""
     hypothesis.settings.register_profile(
         "own tests", derandomize=True, database=None, deadline=None, print_blob=False, report_multiple_bugs=False,
-        suppress_health_check=list(hypothesis.HealthCheck),
+        suppress_health_check=list(hypothesis.HealthCheck), max_examples=EXAMPLES,
     )  # fmt: skip
     hypothesis.settings.load_profile("own tests")
     hypothesis.register_random(_TORCH)
@@ -64,7 +68,8 @@ def use_profile() -> None:
 class _TorchRandom:
     """torch's random numbers, for hypothesis, which begins each example with the same seed."""
 
-    seed, getstate, setstate = (staticmethod(f) for f in (torch.manual_seed, torch.get_rng_state, torch.set_rng_state))
+    _of_cpu = torch.default_generator  # torch.manual_seed also makes a note for each GPU, which takes milliseconds
+    seed, getstate, setstate = _of_cpu.manual_seed, _of_cpu.get_state, _of_cpu.set_state
 
 
 _TORCH = _TorchRandom()  # hypothesis keeps no reference to it
@@ -110,7 +115,7 @@ class _Session:
         return True
 
     def pytest_runtest_setup(self) -> None:
-        torch.manual_seed(0)
+        _TORCH.seed(0)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:

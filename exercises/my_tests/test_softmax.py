@@ -1,3 +1,0 @@
-import torch
-def test_a(learner):
-    pass
