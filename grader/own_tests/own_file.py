@@ -51,9 +51,9 @@ def path_of(exercise: Exercise) -> Path:
 def write_start(exercise: Exercise) -> None:
     """Write a file with one small test. OSError if it cannot be written."""
     task = load_tasks().get(exercise.name)
-    example = textwrap.indent(task.example if task else _EXAMPLE.format(name=exercise.name), "    ")
+    example = textwrap.indent(task.example.strip() if task else _EXAMPLE.format(name=exercise.name), "    ")
     promise = textwrap.fill(exercise.promise, 118)
-    write_whole(path_of(exercise), _START.format(name=exercise.name, promise=promise, example=example.rstrip()))
+    write_whole(path_of(exercise), _START.format(name=exercise.name, promise=promise, example=example))
 
 
 def read_tests(path: Path) -> str:
