@@ -141,8 +141,9 @@ class WorkerPool:
             if isolation.bubblewrap:
                 command = bubblewrap.command(command)
             self.zygote = subprocess.Popen(
-                command, env=_environment(isolation), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
-            )
+                command, env=_environment(isolation), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Control-C is for the program at the terminal
+            )  # fmt: skip
             self.unread, self.trouble = True, _NOT_STARTED
         return control
 

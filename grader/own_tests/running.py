@@ -23,6 +23,7 @@ from grader.course.torch_internals import compare_without_distribution, compile_
 from grader.execution.chapter_package import LEARNER, ChapterPackage
 from grader.plugin.pytest_internals import ModuleOfTests, compile_tests
 from grader.processes.job import encode, read
+from grader.system.process_tree import CONNECTION_CLOSED
 from grader.verdict.examples import ignore_local_constants, set_phases
 from hypothesis import Phase
 
@@ -51,7 +52,11 @@ def serve(sock: socket.socket) -> None:
     sources = [ChapterSource(name, "", f"<{name}>", code=base64.b64decode(code)) for name, code in job["chapters"]]
     package = ChapterPackage(sources, LEARNER)
     sys.meta_path.insert(0, _Redirection(package))
-    sock.sendall(encode(try_tests(package.module(job["chapter"]), job["tests"], job["file"], job["shrink"])))
+    answer = try_tests(package.module(job["chapter"]), job["tests"], job["file"], job["shrink"])
+    try:
+        sock.sendall(encode(answer))
+    except OSError:  # a test closed the socket
+        os._exit(CONNECTION_CLOSED)
 
 
 def use_profile() -> None:

@@ -35,7 +35,7 @@ def test_that_fails(learner):
 
 def warm() -> None:
     """Do once what is slow the first time: a run of pytest with a law, a backward pass, and a failure."""
-    redirect_to_null(1)
+    redirect_to_null(1, 2)
     use_profile()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
