@@ -85,9 +85,7 @@ def try_tests(learner: ModuleType, text: str, file: str, shrink: bool) -> dict[s
     looks for the smallest example that fails."""
     session = _Session(learner, text, file, shrink)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # graded runs have plugins of the kit's, which are not for these
-    with contextlib.suppress(
-        SystemExit, OSError
-    ):  # OSError: at its end pytest changes the folder, which a sandbox refuses
+    with contextlib.suppress(SystemExit, OSError):  # at its end pytest changes the folder, which a sandbox refuses
         pytest.main(list(_OPTIONS), plugins=[session])
     return session.answer
 

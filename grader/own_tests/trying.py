@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import select
 import socket
@@ -93,11 +94,12 @@ def try_versions(
                 job = {"chapters": chapters, "chapter": exercise.module, "tests": tests, "file": file}
                 sock, process = pool.start()
                 running[sock] = _Try(version, process, time.monotonic() + SECONDS * slowdown())
-                sock.sendall(encode(job | {"shrink": version.is_correct}))
+                with contextlib.suppress(OSError):  # it has ended, as reading from it says
+                    sock.sendall(encode(job | {"shrink": version.is_correct}))
             next_end = min(one.deadline for one in running.values())
             ready = select.select(list(running), [], [], max(0.0, next_end - time.monotonic()))[0]
             for sock, one in list(running.items()):
-                if outcome := one.read(sock, pool) if sock in ready else one.late():
+                if outcome := (one.read(sock, pool) if sock in ready else None) or one.late():
                     del running[sock]
                     sock.close()
                     pool.end_worker(one.process, 0.0)
