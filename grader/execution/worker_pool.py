@@ -167,6 +167,8 @@ class WorkerPool:
         if isinstance(self.zygote, int):
             os.waitpid(self.zygote, 0)
         elif self.zygote is not None:
+            if self.trouble == _NOT_STARTED:  # it still loads torch, and has no worker
+                self.zygote.kill()
             try:
                 self.zygote.wait(5)
             except subprocess.TimeoutExpired:

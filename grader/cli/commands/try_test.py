@@ -76,12 +76,13 @@ def _print_result(exercise: Exercise, tests: str, tried: Tried) -> int:
             _paragraph(f"{file}: {accepts}. The known mistakes are tried when it accepts all.")
         return NOT_YET
     if not correct[0][1].ran:
-        _paragraph(f"{file}: no test ran. pytest runs functions whose names begin with test_.")
+        print_wrapped(make_console(), f"{file}: no test ran. pytest runs functions whose names begin with test_.")
         return NOT_YET
     mistakes = [(version, outcome) for version, outcome in tried if not version.is_correct]
     missed = [version for version, outcome in mistakes if outcome.accepts]
     found, task = len(mistakes) - len(missed), load_tasks().get(exercise.name)
-    _paragraph(f"{file}: {accepts}, finds {found} of {format_count(len(mistakes), 'mistake')}.")
+    finds = f"finds {found} of {format_count(len(mistakes), 'mistake')}"
+    print_wrapped(make_console(), f"{file}: {accepts}, {finds}.")
     if not asserts_something(tests):
         advice = "Write `assert`, and what must hold for the result."
         _paragraph(f"Your tests assert nothing, so they find only code that raises an error. {advice}")
@@ -94,8 +95,8 @@ def _print_result(exercise: Exercise, tests: str, tried: Tried) -> int:
 
 
 def _paragraph(sentences: str) -> None:
-    print_wrapped(make_console(), sentences)
     print()
+    print_wrapped(make_console(), sentences)
 
 
 def _print_refused(tests: str, version: Version, outcome: Outcome) -> None:
@@ -105,19 +106,19 @@ def _print_refused(tests: str, version: Version, outcome: Outcome) -> None:
     what = "correct code, the reference solution" if is_reference else f"correct code ({version.says})"
     place = f", in line {outcome.line}" if outcome.line else ""
     if outcome.ended:
-        _paragraph(f"Your tests do not come to an end on {what}: {outcome.ended}.")
+        print_wrapped(console, f"Your tests do not come to an end on {what}: {outcome.ended}.")
         return
     if outcome.failed:
-        _paragraph(f"{outcome.failed} fails on {what}{place}:")
+        print_wrapped(console, f"{outcome.failed} fails on {what}{place}:")
     else:
-        _paragraph(f"Your file cannot be imported, so no test ran{place}:")
+        print_wrapped(console, f"Your file cannot be imported, so no test ran{place}:")
+    console.print()
     said = outcome.said.removeprefix("AssertionError: ").partition("\n")[0]
     for line in (*lines[outcome.line - 1 : outcome.line], said if said != "assert False" else ""):
         if line.strip():
             console.print(Text(f"    {line.strip()}"), soft_wrap=True)
     if outcome.example:
         console.print(Text(f"    for {outcome.example}"), soft_wrap=True)
-    console.print()
     if not outcome.said.startswith(("assert", "AssertionError", "Failed")):
         _paragraph("It is an error in your file, or in how it calls the exercise. Repair that first.")
     elif outcome.failed and is_reference:

@@ -14,7 +14,7 @@ from grader.own_tests.own_file import check_tests
 from grader.own_tests.trying import LONGEST_ANSWER, OwnTestsPool, try_versions
 from grader.own_tests.versions import REFERENCE, Version, load_tasks, versions_of
 from grader.tests.quality.benchmarks.workplace import environment
-from kit_copy import posix
+from kit_copy import Kit, posix
 from linux_processes import descendants, still_running
 from warm_runs import until
 
@@ -267,6 +267,17 @@ def test_names(kit):
     assert "is a chapter" in said(kit, 2, "ch03")
     listed = kit.run("try-test")
     assert all(name in listed for name in load_tasks())
+
+
+@pytest.mark.thorough
+def test_a_handout_has_the_same_versions(kit, tmp_path):
+    kit.run("handout", str(tmp_path / "handout"), "--chapters", "ch03")
+    handed_out = Kit(tmp_path / "handout")
+    write(handed_out, (GOOD / "softmax.py").read_text())
+    versions = versions_of(SOFTMAX)
+    correct = sum(version.is_correct for version in versions)
+    assert f"accepts {correct} of {correct} correct versions, finds 32 of {len(versions) - correct} mistakes" in said(handed_out, 0)
+    assert [name for name in load_tasks() if name in handed_out.run("try-test")] == ["softmax"]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
