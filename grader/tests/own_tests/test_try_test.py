@@ -10,6 +10,7 @@ import pytest
 from grader.course.known_mistakes import misconceptions
 from grader.course.source import SourceProblem
 from grader.course.syllabus import load_syllabus
+from grader.execution.sandbox.isolation import Isolation
 from grader.own_tests.own_file import check_tests
 from grader.own_tests.trying import LONGEST_ANSWER, OwnTestsPool, try_versions
 from grader.own_tests.versions import REFERENCE, Version, load_tasks, versions_of
@@ -191,6 +192,17 @@ def test_a_test_that_reads_code_is_refused(line, says):
     with pytest.raises(SourceProblem, match="line 2: remove ") as refused:
         check_tests(f"def test_a(f, torch):\n    {line}\n", "test_own.py")
     assert says in str(refused.value)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("options", [{"fork": False}, {"isolation": Isolation()}, {"fork": False, "isolation": Isolation()}])
+def test_it_works_without_forking_and_without_a_sandbox(options):
+    pool = OwnTestsPool(**options)
+    try:
+        accepted, correct, found, _ = counts(pool, load_syllabus().exercise("quantize_int8"), (GOOD / "quantize_int8.py").read_text())
+    finally:
+        pool.close()
+    assert accepted == correct and found == 18
 
 
 # ---- the command
