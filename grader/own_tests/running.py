@@ -43,9 +43,6 @@ _OPTIONS = (
 def serve(sock: socket.socket) -> None:
     """Run the tests that the first line has, and answer with a line."""
     torch.set_num_threads(1)
-    compare_without_distribution()
-    for device in (torch.cuda, torch.xpu):  # no version is on one, and `torch.manual_seed` takes milliseconds for them
-        device.manual_seed_all = lambda seed: None  # type: ignore[assignment]
     if not os.environ:  # in the sandbox
         compile_without_folder()
     job = next(read(sock))
@@ -59,8 +56,11 @@ def serve(sock: socket.socket) -> None:
         os._exit(CONNECTION_CLOSED)
 
 
-def use_profile() -> None:
-    """Have hypothesis draw the same examples in each process, and write nothing."""
+def prepare() -> None:
+    """Have hypothesis draw the same examples in each process and write nothing, and turn off what takes torch long."""
+    compare_without_distribution()
+    for device in (torch.cuda, torch.xpu):  # no version is on one, and `torch.manual_seed` takes milliseconds for them
+        device.manual_seed_all = lambda seed: None  # type: ignore[assignment]
     hypothesis.settings.register_profile(
         "own tests", derandomize=True, database=None, deadline=None, print_blob=False, report_multiple_bugs=False,
         suppress_health_check=list(hypothesis.HealthCheck), max_examples=EXAMPLES,
