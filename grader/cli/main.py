@@ -27,8 +27,8 @@ GROUPS = {  # for whom a command is: its name, and where its function, or its gr
         "repro": "repro:repro", "next": "status:show_next", "list": "status:list_all", "path": "path:path",
         "open": "exercise:open_in_editor", "show": "show:show", "diff": "exercise:diff", "reset": "reset:reset",
         "book": "book:book", "walk": "explore:walk", "lab": "explore:lab", "measure": "explore:measure",
-        "again": "again:again", "hunt": "hunt:hunt", "lsp": "lsp:lsp", "tutor": "tutor:tutor",
-        "report": "report:report", "update": "update:update", "doctor": "doctor:doctor",
+        "again": "again:again", "hunt": "hunt:hunt", "try-test": "try_test:try_test", "lsp": "lsp:lsp",
+        "tutor": "tutor:tutor", "report": "report:report", "update": "update:update", "doctor": "doctor:doctor",
     },
     "Train and use models of your own parts": {
         "progress": "progress:progress", "train": "train:train", "play": "play:play", "compare": "compare:compare",

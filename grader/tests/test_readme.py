@@ -8,12 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 from grader.chapters.corpora import ENGLISH_HINDI
-from grader.course.known_mistakes import misconceptions
+from grader.course.known_mistakes import misconceptions, variants
 from grader.course.paths import load_paths
 from grader.course.source import definition, read_source
 from grader.course.stubs import check_chapter_table, write_chapter_table
 from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, load_syllabus
-from grader.tests.quality.devcheck.subjects import variants
 from grader.tests.quality.proof.field import attempts
 from grader.tests.quality.readme_pictures import FOLDER, hunt, unfinished_chapter
 
@@ -152,7 +151,7 @@ def test_the_readme_and_the_figures_count_what_is_there():
     """Changed with `headway dev-check`, which prints the numbers of mistakes and variants in its last line."""
     exercises = load_syllabus().exercises
     mistakes = sum(len(misconceptions(exercise.module, exercise.name)) for exercise in exercises)
-    correct = sum(len(variants(exercise)) for exercise in exercises)
+    correct = sum(len(variants(exercise.module, exercise.name)) for exercise in exercises)
     wrong = sum(1 for _ in attempts())
     readme, figures = " ".join(README.split()), read_source(PAGES / "figures.md")
     assert f"all of the {mistakes:,} known mistakes" in readme

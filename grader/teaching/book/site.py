@@ -188,7 +188,7 @@ FINGERPRINT_FILE = ".made-from"  # in the folder
 HERE = Path(__file__).parent
 HINT_LEVELS = ("a question", "the idea", "how to write it")
 BEFORE_FIRST = ("ch00_big_picture", "ch00_refresher")  # lessons without exercises
-GUIDES = ("learning", "editor", "tutor", "notebook", "pytest", "sandbox")  # of pages/
+GUIDES = ("learning", "editor", "tutor", "notebook", "pytest", "writing_tests", "sandbox")  # of pages/
 # of pages/, too
 NOT_IN_HANDOUTS = ("chapters", "comparison", "grading", "anonymous", "similarity", "figures", "hosted")
 GUIDE = ", about the kit"  # search.js puts these parts after the lessons and exercises
