@@ -69,10 +69,11 @@ def test_a_timed_verdict_must_be_correct():
 
 
 @pytest.mark.thorough
-def test_own_tests_are_measured():
-    done = bench("own_tests", "--runs", "1")
-    assert done.returncode == 0 and len(re.findall(r"`headway try-test softmax` takes [\d.]+ s \(", done.stdout)) == 2, done.stdout + done.stderr
-
+def test_commands_are_measured():
+    done = bench("commands", "--runs", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    took = re.findall(rf"^→ `headway([^`]*)` takes {TIME}.*; the goal is [\d.]+ s: (?:not )?met\.$", done.stdout, re.M)
+    assert len(took) == 9 and " hunt softmax" in took and " try-test softmax" in took
 
 
 @pytest.mark.thorough
