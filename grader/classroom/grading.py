@@ -7,7 +7,7 @@ left and nothing twice.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
@@ -26,14 +26,14 @@ from grader.classroom.intake.submissions import (
     Submission,
     add_slugs,
     describe_unknown_times,
-    note_other_chapters,
+    name_other_chapters,
 )
 from grader.classroom.judging.dispatch import Dispatcher, GradingStopped, seeds_of
 from grader.classroom.judging.marks import GradedClass, Person
 from grader.classroom.judging.rules import Rules
 from grader.classroom.sanitize import line, list_names, shorten
 from grader.classroom.term.course import Course
-from grader.classroom.term.deliveries import NameNote, Note, find_owner, name_by_roster, read_deliveries
+from grader.classroom.term.deliveries import Note, find_owner, name_by_roster, read_deliveries
 from grader.classroom.term.roster import NO_ROSTER, NamedPerson, Roster
 from grader.counts import format_count
 from grader.course.syllabus import Exercise
@@ -90,7 +90,8 @@ class ClassToGrade:
             groups = self.course.assignment(options.assignment).groups
             submissions, more = name_by_roster(submissions, self.roster, groups)
             notes += more
-        return replace(self, submissions=add_slugs(submissions), notes=notes)
+        modules = list(dict.fromkeys(exercise.module for exercise in self.exercises))
+        return replace(self, submissions=name_other_chapters(add_slugs(submissions), modules), notes=notes)
 
     def hide_names(self, key: Path) -> ClassToGrade:
         """The class with pseudonyms; the key at this place gets everybody who is new."""
@@ -144,22 +145,11 @@ def grade_class(run: Run, screen: Screen) -> GradingOutcome | None:
 
     GradingProblem, before anything is graded, for wrong use.
     """
-    found = ClassToGrade(*run.options.resolve())
-    refuse_mixing(run.options, run.out)
-    before = read_options(run.out) if has_gradebook(run.out) else None
-    notes: list[Note] = []
-    if before and (differences := run.options.differences(before)):
-        verb = "differs" if len(differences) == 1 else "differ"
-        notes.append(f"{' and '.join(differences)} {verb} from the last run into {line(str(run.out))}")
-    run = _leave_out_missing_folders(run, before, notes)
+    run, found = _prepare(run)
     # a server loads the kit while the submissions are read, unless most of them may be graded already
-    dispatcher, at_once, lacking = _make_dispatcher(run, early=before is None)
+    dispatcher, at_once, lacking = _make_dispatcher(run, early=not has_gradebook(run.out))
     with closing(dispatcher):
-        found = replace(found, notes=notes).read(run.options, run.out, screen)
-        modules = list(dict.fromkeys(exercise.module for exercise in found.exercises))
-        submissions = note_other_chapters(found.submissions, modules)
-        without = _describe_without_chapter(submissions, modules)
-        found = replace(found, submissions=submissions, notes=[*found.notes, *without])
+        found = found.read(run.options, run.out, screen)
         if run.options.anonymous:
             key = run.options.key_path(run.out)
             found = found.hide_names(key)
@@ -177,6 +167,30 @@ def grade_class(run: Run, screen: Screen) -> GradingOutcome | None:
         except KeyboardInterrupt:
             screen.warn("stopped; the results so far are saved, and the same command continues from there")
             return None
+
+
+def plan_class(run: Run, screen: Screen) -> ClassToGrade:
+    """What `grade_class` would grade: nothing is graded, and nothing written. GradingProblem for wrong use."""
+    if run.options.anonymous:
+        raise GradingProblem("--dry-run shows names, so it does not go with --anonymous; leave out one of them")
+    run, found = _prepare(run)
+    found = found.read(run.options, run.out, screen)
+    if not run.fewer:
+        _refuse_losing(run, found)
+    untimed = describe_unknown_times(found.submissions) if found.rules.due else []
+    return replace(found, notes=[*found.notes, *untimed, *found.rules.find_warnings(found.submissions)])
+
+
+def _prepare(run: Run) -> tuple[Run, ClassToGrade]:
+    """The run without folders that are gone, and the class that it grades, before the submissions are read."""
+    found = ClassToGrade(*run.options.resolve())
+    refuse_mixing(run.options, run.out)
+    before = read_options(run.out) if has_gradebook(run.out) else None
+    notes: list[Note] = []
+    if before and (differences := run.options.differences(before)):
+        verb = "differs" if len(differences) == 1 else "differ"
+        notes.append(f"{' and '.join(differences)} {verb} from the last run into {line(str(run.out))}")
+    return _leave_out_missing_folders(run, before, notes), replace(found, notes=notes)
 
 
 def _grade(run: Run, found: ClassToGrade, dispatcher: AnyDispatcher, at_once: int, screen: Screen) -> GradingOutcome:
@@ -216,13 +230,21 @@ def store_verdicts(
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     submission = running.pop(future)
-                    book.store_verdict(submission.digest, future.result())
+                    book.store_verdict(submission.digest, _name_absent(future.result(), submission.absent))
                     done += 1
                     report_progress(done, len(todo), submission.name)
         finally:
             if running:  # the run was stopped or failed: these verdicts would not be stored, so do not wait for them
                 dispatcher.close()
                 pool.shutdown(cancel_futures=True)
+
+
+def _name_absent(found: Verdict | str, absent: Mapping[str, str]) -> Verdict | str:
+    """The verdict, in which tests of what is not in the submission say so: they ran on stubs, as "not implemented"."""
+    for result in found.results if isinstance(found, Verdict) else ():
+        if sent := absent.get(result.exercise.name) or absent.get(result.exercise.module):
+            result.tests = [replace(test, message=sent) if test.outcome == "todo" else test for test in result.tests]
+    return found
 
 
 def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Submission], screen: Screen) -> set[str]:
@@ -235,12 +257,6 @@ def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Sub
     if len(names) > 1:
         screen.say(f"{list_names(sorted(names))} submitted the same content; all of them are graded again.")
     return {one.slug for one in submissions if one.digest == new.digest}
-
-
-def _describe_without_chapter(submissions: list[Submission], modules: list[str]) -> list[Note]:
-    """A sentence on those who handed in no chapter that is graded, if there are any."""
-    without = [one.name for one in submissions if not one.problem and not {*one.sources, *one.broken} & set(modules)]
-    return [NameNote("no chapter that is graded here was handed in by: ", tuple(without))] if without else []
 
 
 # ---- what grades: this machine, with the layers of the sandbox that it has, or a Dask cluster

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.gradebook_file import has_gradebook
-from grader.classroom.grading import Run, grade_class
+from grader.classroom.grading import Run, grade_class, plan_class
 from grader.classroom.grading_options import (
     GradingOptions,
     absolute,
@@ -27,7 +27,7 @@ from grader.classroom.intake.submissions import GradingProblem
 from grader.classroom.sanitize import line
 from grader.cli import arguments as given
 from grader.cli.arguments import argument, option, split_option
-from grader.cli.commands.grading_output import TerminalScreen, print_summary
+from grader.cli.commands.grading_output import TerminalScreen, print_plan, print_summary
 
 ALL_GRADED, SOME_NOT, INTERRUPTED = 0, 1, 130
 
@@ -53,6 +53,9 @@ def grade(
     require_isolation: given.RequireIsolation = False,
     dask: given.Dask = None,
     fewer: given.Fewer = False,
+    dry_run: Annotated[
+        bool, option("Only say who would be graded, who is missing and who fits no name; write nothing.", "--dry-run")
+    ] = False,
     anonymous: Annotated[
         bool, option("Write pseudonyms instead of names; the key is one file that you keep.", "--anonymous")
     ] = False,
@@ -91,7 +94,10 @@ def grade(
     elif add and has_gradebook(folder):
         advice = "grade all of them in one folder"
         raise GradingProblem(f"{line(str(folder))} does not say which submissions were graded before; {advice}")
-    return run(Run(options, folder, jobs, dask, fewer=fewer))
+    asked = Run(options, folder, jobs, dask, fewer=fewer)
+    if dry_run:
+        return SOME_NOT if print_plan(plan_class(asked, TerminalScreen())) else ALL_GRADED
+    return run(asked)
 
 
 def regrade(
