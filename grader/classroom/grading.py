@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -21,6 +22,7 @@ from grader.classroom.exports import write_files
 from grader.classroom.gradebook import Gradebook, to_storable
 from grader.classroom.gradebook_file import has_gradebook
 from grader.classroom.grading_options import GradingOptions, read_options, refuse_mixing, store_options
+from grader.classroom.intake.clones import CommitDates, read_pushes
 from grader.classroom.intake.submissions import (
     GradingProblem,
     Submission,
@@ -33,7 +35,7 @@ from grader.classroom.judging.marks import GradedClass, Person
 from grader.classroom.judging.rules import Rules
 from grader.classroom.sanitize import line, list_names, shorten
 from grader.classroom.term.course import Course
-from grader.classroom.term.deliveries import Note, find_owner, name_by_roster, read_deliveries
+from grader.classroom.term.deliveries import NameNote, Note, find_owner, name_by_roster, read_deliveries
 from grader.classroom.term.roster import NO_ROSTER, NamedPerson, Roster
 from grader.counts import format_count
 from grader.course.syllabus import Exercise
@@ -73,6 +75,17 @@ class ClassToGrade:
     def roster(self) -> Roster:
         return self.course.roster if self.course else NO_ROSTER
 
+    def list_deadlines(self) -> dict[str, datetime]:
+        """Until when work is on time: for everybody (""), and by login, name and group, in small letters."""
+        if (due := self.rules.due) is None:
+            return {}
+        found = {"": due + self.rules.grace}
+        for person in self.roster.people:
+            until = (self.rules.find_due_date(person.name) or due) + self.rules.grace
+            for key in filter(None, (person.login, person.name, person.group.replace(" ", "-"))):
+                found[key.casefold()] = max(until, found.get(key.casefold(), until))  # of a group, the latest
+        return found
+
     def read(self, options: GradingOptions, out: Path, screen: Screen) -> ClassToGrade:
         """The class with its submissions, under the names of the roster. GradingProblem if they cannot be read.
 
@@ -83,9 +96,11 @@ class ClassToGrade:
             if folder.is_dir() and out.resolve().is_relative_to(folder):
                 inside = f"the folder for the result, {line(str(out))}, is inside the folder with the submissions"
                 raise GradingProblem(f"{inside}; choose another one with --out")
-        notes = [*self.notes]
+        notes, dates = [*self.notes], CommitDates(self.list_deadlines(), read_pushes(options.pushes))
+        if strange := [login for login in dates.pushed if self.roster.people and not self.roster.find(login)]:
+            notes.append(NameNote(f"in {Path(options.pushes).name} and not in the roster: ", tuple(strange)))
         with screen.show_reading() as report:
-            submissions = read_deliveries(folders, self.roster, notes.append, report, options.anonymous)
+            submissions = read_deliveries(folders, self.roster, notes.append, report, options.anonymous, dates)
         if self.course is not None:
             groups = self.course.assignment(options.assignment).groups
             submissions, more = name_by_roster(submissions, self.roster, groups)

@@ -53,6 +53,10 @@ def grade(
     require_isolation: given.RequireIsolation = False,
     dask: given.Dask = None,
     fewer: given.Fewer = False,
+    pushes: Annotated[
+        Path | None,
+        option("A CSV with the columns login and date: when the last push of a clone arrived.", metavar="FILE"),
+    ] = None,
     dry_run: Annotated[
         bool, option("Only say who would be graded, who is missing and who fits no name; write nothing.", "--dry-run")
     ] = False,
@@ -86,7 +90,7 @@ def grade(
     options = GradingOptions(
         (place,), tuple(split_option(chapters)), tuple(split_option(exercises)), seed or 0,
         absolute(term[0].path) if term else "", term[1].name if term else "",
-        require_isolation, anonymous, absolute(key), shlex.join(["headway", *sys.argv[1:]]),
+        require_isolation, anonymous, absolute(key), absolute(pushes), shlex.join(["headway", *sys.argv[1:]]),
     )  # fmt: skip
     if add and (before := read_options(folder)):
         earlier = tuple(path for path in before.submissions if path != place)
