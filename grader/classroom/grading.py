@@ -59,6 +59,7 @@ class Run:
     secret: str = ""  # of the gradebook, if this run creates it
     fewer: bool = False  # exercises and people of the last run may be left out
     again: NamedPerson | None = None  # a person whose submission is graded again
+    dry: bool = False  # only read the submissions, and say who would be graded
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,9 @@ class ClassToGrade:
             if folder.is_dir() and out.resolve().is_relative_to(folder):
                 inside = f"the folder for the result, {line(str(out))}, is inside the folder with the submissions"
                 raise GradingProblem(f"{inside}; choose another one with --out")
-        notes, dates = [*self.notes], CommitDates(self.list_deadlines(), read_pushes(options.pushes))
-        if strange := [login for login in dates.pushed if self.roster.people and not self.roster.find(login)]:
+        pushed = read_pushes(Path(options.pushes)) if options.pushes else {}
+        notes, dates = [*self.notes], CommitDates(self.list_deadlines(), pushed)
+        if strange := [login for login in pushed if self.roster.people and not self.roster.find(login)]:
             notes.append(NameNote(f"in {Path(options.pushes).name} and not in the roster: ", tuple(strange)))
         with screen.show_reading() as report:
             submissions = read_deliveries(folders, self.roster, notes.append, report, options.anonymous, dates)
@@ -155,49 +157,12 @@ class AnyDispatcher(Protocol):
         ...
 
 
-def grade_class(run: Run, screen: Screen) -> GradingOutcome | None:
+def grade_class(run: Run, screen: Screen) -> GradingOutcome | ClassToGrade | None:
     """Grade what is not graded yet, then write all files. None if Control-C stopped the grading.
 
-    GradingProblem, before anything is graded, for wrong use.
+    A dry run grades and writes nothing: it gives the class that would be graded. GradingProblem, before anything is
+    graded, for wrong use.
     """
-    run, found = _prepare(run)
-    # a server loads the kit while the submissions are read, unless most of them may be graded already
-    dispatcher, at_once, lacking = _make_dispatcher(run, early=not has_gradebook(run.out))
-    with closing(dispatcher):
-        found = found.read(run.options, run.out, screen)
-        if run.options.anonymous:
-            key = run.options.key_path(run.out)
-            found = found.hide_names(key)
-            hidden = f"{line(str(key))} is the key of the pseudonyms; only you should have it"
-            found = replace(found, notes=[*found.notes, hidden])
-        if not run.fewer:
-            _refuse_losing(run, found)
-        for sentence in lacking:
-            screen.warn(sentence)
-        untimed = describe_unknown_times(found.submissions) if found.rules.due else []
-        try:
-            return _grade(run, replace(found, notes=[*found.notes, *untimed]), dispatcher, at_once, screen)
-        except GradingStopped as trouble:
-            raise GradingProblem(str(trouble)) from trouble
-        except KeyboardInterrupt:
-            screen.warn("stopped; the results so far are saved, and the same command continues from there")
-            return None
-
-
-def plan_class(run: Run, screen: Screen) -> ClassToGrade:
-    """What `grade_class` would grade: nothing is graded, and nothing written. GradingProblem for wrong use."""
-    if run.options.anonymous:
-        raise GradingProblem("--dry-run shows names, so it does not go with --anonymous; leave out one of them")
-    run, found = _prepare(run)
-    found = found.read(run.options, run.out, screen)
-    if not run.fewer:
-        _refuse_losing(run, found)
-    untimed = describe_unknown_times(found.submissions) if found.rules.due else []
-    return replace(found, notes=[*found.notes, *untimed, *found.rules.find_warnings(found.submissions)])
-
-
-def _prepare(run: Run) -> tuple[Run, ClassToGrade]:
-    """The run without folders that are gone, and the class that it grades, before the submissions are read."""
     found = ClassToGrade(*run.options.resolve())
     refuse_mixing(run.options, run.out)
     before = read_options(run.out) if has_gradebook(run.out) else None
@@ -205,7 +170,31 @@ def _prepare(run: Run) -> tuple[Run, ClassToGrade]:
     if before and (differences := run.options.differences(before)):
         verb = "differs" if len(differences) == 1 else "differ"
         notes.append(f"{' and '.join(differences)} {verb} from the last run into {line(str(run.out))}")
-    return _leave_out_missing_folders(run, before, notes), replace(found, notes=notes)
+    run = _leave_out_missing_folders(run, before, notes)
+    # a server loads the kit while the submissions are read, unless most of them may be graded already
+    dispatcher, at_once, lacking = _make_dispatcher(run, early=before is None and not run.dry)
+    with closing(dispatcher):
+        found = replace(found, notes=notes).read(run.options, run.out, screen)
+        if run.options.anonymous and not run.dry:
+            key = run.options.key_path(run.out)
+            found = found.hide_names(key)
+            hidden = f"{line(str(key))} is the key of the pseudonyms; only you should have it"
+            found = replace(found, notes=[*found.notes, hidden])
+        if not run.fewer:
+            _refuse_losing(run, found)
+        untimed = describe_unknown_times(found.submissions) if found.rules.due else []
+        found = replace(found, notes=[*found.notes, *untimed])
+        if run.dry:
+            return found
+        for sentence in lacking:
+            screen.warn(sentence)
+        try:
+            return _grade(run, found, dispatcher, at_once, screen)
+        except GradingStopped as trouble:
+            raise GradingProblem(str(trouble)) from trouble
+        except KeyboardInterrupt:
+            screen.warn("stopped; the results so far are saved, and the same command continues from there")
+            return None
 
 
 def _grade(run: Run, found: ClassToGrade, dispatcher: AnyDispatcher, at_once: int, screen: Screen) -> GradingOutcome:

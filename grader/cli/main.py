@@ -36,7 +36,7 @@ GROUPS = {  # for whom a command is: its name, and where its function, or its gr
     },
     "Teach a class": {
         "handout": "handout:handout", "grade": "grade:grade", "regrade": "grade:regrade",
-        "person": "person:person", "override": "correct:override", "course": "term:course_commands",
+        "person": "term:person", "override": "correct:override", "course": "term:course_commands",
         "marks": "term:marks", "export": "export:export", "similarity": "similarity:similarity",
         "gradescope": "handout:gradescope",
     },

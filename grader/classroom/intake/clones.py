@@ -13,13 +13,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from threading import Timer
-from typing import NoReturn
 
 from grader.classroom.intake.files import MB, FoundFile, describe_entry, is_wanted, plausible_time
 from grader.classroom.intake.submission_content import read_content, unreadable
@@ -28,14 +26,13 @@ from grader.classroom.intake.tables import parse_time, read_cells
 from grader.course.source import is_written
 from grader.course.syllabus import load_syllabus
 
-MAX_COMMITS = 10_000
+MAX_COMMITS = "-n10000"
 MAX_LISTED_BYTES = 20 * MB  # of names of files, or of commits
 GIT_SECONDS = 30.0  # for one command
 KINDS = {"100": "file", "120": "link"}  # by the mode of an entry; another one is a submodule
 _HASH = re.compile("[0-9a-f]{40}")
 _BRANCH = re.compile(r"ref: (refs/(?!.*\.\.)[\w./@+#-]+)")
-SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.commitGraph=false", "protocol.allow=never")
-ADVICE = "clone it again"
+DAMAGED = "git cannot read its repository, which is damaged or incomplete; clone it again"
 
 
 @dataclass(frozen=True)
@@ -49,22 +46,16 @@ class CommitDates:
 NO_DATES = CommitDates()
 
 
-def read_pushes(file: str) -> dict[str, datetime]:
-    """The dates in a CSV with the columns login and date; {} without a file. GradingProblem if it is not one."""
-    path, dates = Path(file), dict[str, datetime]()
-    rows = read_cells(path) if file else []
-    if not file:
-        return dates
+def read_pushes(path: Path) -> dict[str, datetime]:
+    """The dates in a CSV with the columns login and date. GradingProblem, with the line, if it is not one."""
+    rows, dates = read_cells(path), dict[str, datetime]()
     if not rows or [cell.lower() for cell in rows[0][1]] != ["login", "date"]:
         raise GradingProblem(f"{path.name}, line 1: the first line names the columns: login,date")
-    for line, cells in rows[1:]:
-        if len(cells) != 2 or not cells[0]:
-            example = "ada,2026-12-01T20:00:00+01:00"
-            raise GradingProblem(f"{path.name}, line {line}: write a login and a date, like {example}")
-        if cells[0].casefold() in dates:
-            raise GradingProblem(f"{path.name}, line {line}: this login is in an earlier line, too; keep one of them")
+    for line, (login, *cells) in rows[1:]:
+        if not login or login.casefold() in dates:
+            raise GradingProblem(f"{path.name}, line {line}: each line has the login of another person")
         try:
-            dates[cells[0].casefold()] = parse_time(cells[1])
+            dates[login.casefold()] = parse_time(",".join(cells))
         except ValueError as problem:
             raise GradingProblem(f"{path.name}, line {line}: {problem}") from None
     return dates
@@ -75,32 +66,32 @@ def is_clone(folder: Path) -> bool:
     return [describe_entry(part, ()).kind for part in parts] == ["folder", "folder", "file"]
 
 
-def read_clone(folder: Path, dates: CommitDates, hides_names: bool = False) -> Submission:
+def read_clone(folder: Path, dates: CommitDates, hides_names: bool = False) -> list[Submission]:
     """What its owner had committed at the deadline; later work, as late, if nothing was written until then."""
     try:
-        with _own_repository(folder / ".git") as repository:
-            return _read(repository, folder.name, dates, hides_names)
+        with tempfile.TemporaryDirectory(prefix="headway-git-") as place:
+            found, notes = _choose(_Repository(folder / ".git", Path(place)), folder.name, dates, hides_names)
     except UnreadableSubmission as problem:
-        return unreadable(str(problem))
+        return [replace(unreadable(str(problem)), name=folder.name)]
+    # whoever knows a commit's hash can look its author up
+    return [replace(found, name=folder.name, notes=(*found.notes, *(() if hides_names else notes)))]
 
 
-def _read(repository: _Repository, name: str, dates: CommitDates, hides_names: bool) -> Submission:
-    pushed, due = _find(name, dates.pushed), _find(name, dates.due)
-    commits = repository.list_commits()
-    last, when = commits[0]
-    notes = [] if repository.branch else [f"the clone is on no branch; its commit {last[:7]} was graded"]
-    until = next((place for place, (_, time) in enumerate(commits) if due and time and time <= due), 0)
-    place = until if pushed is None else 0
+def _choose(repository: _Repository, name: str, dates: CommitDates, hides_names: bool) -> tuple[Submission, list[str]]:
+    """The submission of the commit that counts, and sentences about it."""
+    pushed, due, commits = _find(name, dates.pushed), _find(name, dates.due), repository.list_commits()
+    place = next((place for place, (_, time) in enumerate(commits) if due and time and time <= due), 0)
+    place = 0 if pushed else place
     found = read_content(repository.list_files(commits[place][0]), hides_names)
     if place and not _is_begun(found):
-        place, found = 0, read_content(repository.list_files(last), hides_names)
+        place, found = 0, read_content(repository.list_files(commits[0][0]), hides_names)
     commit, when = commits[place]
+    notes = [] if repository.is_on_branch else [f"the clone is on no branch; its commit {commit[:7]} was graded"]
     if place:
         notes.append(f"the commit {commit[:7]} was graded, the last one before the deadline; {place} came later")
-    elif repository.is_shallow and due and pushed is None and when and when > due:
+    elif repository.is_shallow and due and not pushed and when and when > due:
         notes.append("the clone is shallow, so earlier commits are missing, and the last one was graded")
-    # whoever knows a commit's hash can look its author up
-    return replace(found, submitted=pushed or when, notes=(*found.notes, *(() if hides_names else notes)))
+    return replace(found, submitted=pushed or when), notes
 
 
 def _find(name: str, table: Mapping[str, datetime]) -> datetime | None:
@@ -115,86 +106,57 @@ def _is_begun(found: Submission) -> bool:
     return any(is_written(found.sources[one.name], each.name) for one in chapters for each in one.exercises)
 
 
-# ---- git
-
-
-@contextmanager
-def _own_repository(clone: Path) -> Iterator[_Repository]:
-    """An empty repository, whose objects are those of the clone. UnreadableSubmission if they cannot be used."""
-    if shutil.which("git") is None:
-        raise UnreadableSubmission("it is a git repository, and git is not installed on this machine")
-    objects = clone / "objects"
-    if describe_entry(objects, ()).kind != "folder" or (objects / "info" / "alternates").exists():
-        raise UnreadableSubmission(f"it is a git repository without objects of its own; {ADVICE}")
-    commit, branch = read_head(clone)
-    with tempfile.TemporaryDirectory(prefix="headway-git-") as place:
-        for name in ("objects", "refs"):
-            (Path(place) / name).mkdir()
-        (Path(place) / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
-        shallow = _HASH.findall(_read_text(clone / "shallow", MB))
-        (Path(place) / "shallow").write_text("".join(f"{one}\n" for one in shallow), encoding="ascii")
-        yield _Repository(place, objects, commit, branch, bool(shallow))
-
-
-def read_head(clone: Path) -> tuple[str, str]:
-    """The commit that is checked out, and its branch, if it is on one."""
-    head = _read_text(clone / "HEAD", 1000).strip()
-    if not (named := _BRANCH.fullmatch(head)):
-        return head if _HASH.fullmatch(head) else _refuse(), ""
-    commit = _read_text(clone / named[1], 1000).strip()
-    packed = re.search(rf"^({_HASH.pattern}) {re.escape(named[1])}$", _read_text(clone / "packed-refs"), re.MULTILINE)
-    commit = commit or (packed[1] if packed else "")
-    if not commit:
-        raise UnreadableSubmission("nothing was submitted: its git repository has no commit")
-    return commit if _HASH.fullmatch(commit) else _refuse(), named[1]
-
-
-def _read_text(path: Path, most: int = 10 * MB) -> str:
-    """The beginning of this regular file; "" if there is none."""
-    found = describe_entry(path, (path.name,))
-    return found.read(most).decode("utf-8", "replace") if found.kind == "file" else ""
-
-
-def _refuse() -> NoReturn:
-    raise UnreadableSubmission(f"git cannot read its repository, which is damaged or incomplete; {ADVICE}")
-
-
-@dataclass(frozen=True)
 class _Repository:
-    place: str
-    objects: Path
-    commit: str
-    branch: str
-    is_shallow: bool
+    """An empty repository in `place`, whose objects are the clone's. UnreadableSubmission if they cannot be used."""
+
+    def __init__(self, clone: Path, place: Path) -> None:
+        if shutil.which("git") is None:
+            raise UnreadableSubmission("it is a git repository, and git is not installed on this machine")
+        self.objects, self.place = clone / "objects", place
+        if describe_entry(self.objects, ()).kind != "folder" or (self.objects / "info" / "alternates").exists():
+            raise UnreadableSubmission("it is a git repository without objects of its own; clone it again")
+        for name in ("objects", "refs"):
+            (place / name).mkdir()
+        (place / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
+        shallow = _HASH.findall(_read_text(clone / "shallow"))
+        (place / "shallow").write_text("".join(f"{one}\n" for one in shallow), encoding="ascii")
+        self.is_shallow, self.commit = bool(shallow), _read_text(clone / "HEAD").strip()
+        branch = _BRANCH.fullmatch(self.commit)
+        self.is_on_branch = branch is not None
+        if branch:
+            packed = rf"^{_HASH.pattern}(?= {re.escape(branch[1])}$)"
+            found = re.search(packed, _read_text(clone / "packed-refs"), re.MULTILINE)
+            self.commit = _read_text(clone / branch[1]).strip() or (found[0] if found else "")
+            if not self.commit:
+                raise UnreadableSubmission("nothing was submitted: its git repository has no commit")
+        if not _HASH.fullmatch(self.commit):
+            raise UnreadableSubmission(DAMAGED)
 
     def list_commits(self) -> list[tuple[str, datetime | None]]:
         """The commits of the branch, the newest first, with their dates."""
-        lines = self._git(MAX_LISTED_BYTES, "log", "--first-parent", f"-n{MAX_COMMITS}", "--format=%H %ct", self.commit)
-        pairs = [line.split() for line in lines.decode("ascii", "replace").splitlines()]
-        return [(commit, plausible_time(int(seconds))) for commit, seconds in pairs] or _refuse()
+        lines = self._git(MAX_LISTED_BYTES, "log", "--first-parent", MAX_COMMITS, "--format=%H %ct", self.commit)
+        pairs = [line.split() for line in lines.decode("ascii").splitlines()]
+        return [(commit, plausible_time(int(seconds))) for commit, seconds in pairs]
 
     def list_files(self, commit: str) -> Iterator[FoundFile]:
         """The files of this commit. Their content is read as it was committed, without any filter."""
         for entry in self._git(MAX_LISTED_BYTES, "ls-tree", "-r", "-l", "-z", commit).split(b"\0")[:-1]:
             facts, _, name = entry.decode("utf-8", "surrogateescape").partition("\t")
             mode, _, blob, size = facts.split()
-            path = tuple(name.split("/"))
-            kind = KINDS.get(mode[:3], "special")
+            path, kind = tuple(name.split("/")), KINDS.get(mode[:3], "special")
             if is_wanted(path) and size.isdecimal():
                 yield FoundFile(path, kind, int(size), load=partial(self._git, args=("cat-file", "blob", blob)))
 
     def _git(self, most: int, *names: str, args: tuple[str, ...] = ()) -> bytes:
         """The first bytes of what git prints, at most so many."""
-        settings = [word for setting in SETTINGS for word in ("-c", setting)]
+        place, null = str(self.place), subprocess.DEVNULL
         env = {
-            "PATH": os.environ.get("PATH", os.defpath), "HOME": self.place, "GIT_DIR": self.place,
+            "PATH": os.environ.get("PATH", os.defpath), "HOME": place, "GIT_DIR": place,
             "GIT_OBJECT_DIRECTORY": str(self.objects.resolve()), "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull, "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_REPLACE_OBJECTS": "1",
-            "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0",
         }  # fmt: skip
-        command = ["git", "--no-pager", *settings, *names, *args]
-        null, pipe = subprocess.DEVNULL, subprocess.PIPE
-        with subprocess.Popen(command, env=env, cwd=self.place, stdin=null, stdout=pipe, stderr=null) as run:
+        command = ["git", "--no-pager", *names, *args]
+        with subprocess.Popen(command, env=env, cwd=place, stdin=null, stdout=subprocess.PIPE, stderr=null) as run:
             assert run.stdout is not None
             timer = Timer(GIT_SECONDS, run.kill)
             timer.start()
@@ -205,4 +167,12 @@ class _Repository:
                 run.wait()
             finally:
                 timer.cancel()
-        return data if is_cut or run.returncode == 0 else _refuse()
+        if not is_cut and run.returncode:
+            raise UnreadableSubmission(DAMAGED)
+        return data
+
+
+def _read_text(path: Path) -> str:
+    """The beginning of this regular file; "" if there is none."""
+    found = describe_entry(path, (path.name,))
+    return found.read(10 * MB).decode("utf-8", "replace") if found.kind == "file" else ""

@@ -15,7 +15,7 @@ import stat
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -80,14 +80,11 @@ def is_skipped(part: str) -> bool:
     return part.startswith(".") or part.casefold() in SKIPPED
 
 
-def walk_folder(folder: Path, without: Collection[str] = (), path: tuple[str, ...] = ()) -> Iterator[FoundFile]:
-    """All entries below a folder but those `without`, sorted by name. Links are not followed, ignored folders not
-    entered.
-    """
+def walk_folder(folder: Path, path: tuple[str, ...] = ()) -> Iterator[FoundFile]:
+    """All entries below a folder, sorted by name. Links are not followed, and ignored folders are not entered."""
     try:
         with os.scandir(folder) as entries:
-            wanted = (entry.name for entry in entries if not is_skipped(entry.name) and entry.name not in without)
-            names = sorted(islice(wanted, MAX_FOLDER_ENTRIES))
+            names = sorted(islice((entry.name for entry in entries if not is_skipped(entry.name)), MAX_FOLDER_ENTRIES))
     except OSError:
         yield FoundFile((*path, folder.name), "closed")
         return
@@ -97,7 +94,7 @@ def walk_folder(folder: Path, without: Collection[str] = (), path: tuple[str, ..
             found = FoundFile(found.path, "deep")
         yield found
         if found.kind == "folder":
-            yield from walk_folder(folder / name, path=found.path)
+            yield from walk_folder(folder / name, found.path)
 
 
 def describe_entry(file: Path, path: tuple[str, ...]) -> FoundFile:

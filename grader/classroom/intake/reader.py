@@ -240,18 +240,20 @@ def iterate_submissions(
 def _find_submissions(
     path: Path, add_note: NoteCallback, report: Callable[[str], None], hides_names: bool, dates: CommitDates
 ) -> Iterator[Reading]:
-    names = NeutralNames() if hides_names else None
+    names, clones = NeutralNames() if hides_names else None, list[str]()
     if path.is_dir():
         if path.resolve() in (ROOT, EXERCISES, SOLUTIONS, TESTS):
             raise GradingProblem(f"{path} belongs to the kit itself; name the folder with the submissions")
-        clones = _find_clones(path)
+        with contextlib.suppress(OSError):  # the walk says why
+            clones = sorted(name for name in os.listdir(path) if not is_skipped(name) and is_clone(path / name))
         for clone in clones:
-            yield clone, [clone], partial(_read_clone, path / clone, dates, hides_names)
+            yield clone, [clone], partial(read_clone, path / clone, dates, hides_names)
         files = []
-        for number, found in enumerate(walk_folder(path, clones)):
+        for number, found in enumerate(walk_folder(path)):
             if number % FILES_BETWEEN_REPORTS == 0:
                 report(NAMES)
-            files.append(found)
+            if found.path[0] not in clones:
+                files.append(found)
         others = ClassFiles(str(path), path.resolve().name, files, names=names)
         if not clones or others.people(()):
             yield from _divide(others, add_note)
@@ -279,18 +281,6 @@ def _find_submissions(
         yield "", [name], lambda: [replace(_read_path(path), name=name)]
     else:
         raise GradingProblem(f"{path.name} is not a folder, an archive, a table (.csv), a Python file or a notebook")
-
-
-def _find_clones(path: Path) -> list[str]:
-    """The names of the git repositories in this folder, such as GitHub Classroom's students have."""
-    try:
-        return sorted(entry for entry in os.listdir(path) if not is_skipped(entry) and is_clone(path / entry))
-    except OSError:
-        return []
-
-
-def _read_clone(folder: Path, dates: CommitDates, hides_names: bool) -> list[Submission]:
-    return [replace(read_clone(folder, dates, hides_names), name=folder.name)]
 
 
 def _divide(found: ClassFiles, add_note: NoteCallback) -> Iterator[Reading]:

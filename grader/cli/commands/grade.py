@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.gradebook_file import has_gradebook
-from grader.classroom.grading import Run, grade_class, plan_class
+from grader.classroom.grading import ClassToGrade, Run, grade_class
 from grader.classroom.grading_options import (
     GradingOptions,
     absolute,
@@ -98,10 +98,9 @@ def grade(
     elif add and has_gradebook(folder):
         advice = "grade all of them in one folder"
         raise GradingProblem(f"{line(str(folder))} does not say which submissions were graded before; {advice}")
-    asked = Run(options, folder, jobs, dask, fewer=fewer)
-    if dry_run:
-        return SOME_NOT if print_plan(plan_class(asked, TerminalScreen())) else ALL_GRADED
-    return run(asked)
+    if dry_run and options.anonymous:
+        raise typer.BadParameter("--dry-run shows names, so it does not go with --anonymous; leave out one of them")
+    return run(Run(options, folder, jobs, dask, fewer=fewer, dry=dry_run))
 
 
 def regrade(
@@ -144,5 +143,7 @@ def run(asked: Run) -> int:
     outcome = grade_class(asked, TerminalScreen())
     if outcome is None:
         return INTERRUPTED
+    if isinstance(outcome, ClassToGrade):
+        return SOME_NOT if print_plan(outcome) else ALL_GRADED
     print_summary(outcome, asked.out)
     return SOME_NOT if outcome.ungraded else ALL_GRADED

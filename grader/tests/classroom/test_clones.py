@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from grade_command import headway
 from grader.classroom.intake import clones
-from grader.classroom.intake.clones import CommitDates, read_clone, read_pushes
+from grader.classroom.intake.clones import CommitDates, read_pushes
 from grader.classroom.intake.submissions import GradingProblem
 from grader.classroom.intake.tables import parse_time
 from grader.course.syllabus import EXERCISES
@@ -46,6 +46,11 @@ def repository(folder, *commits):
         git(folder, "add", "--all")
         git(folder, "commit", "-m", "work", date=date)
     return folder
+
+
+def read_clone(folder, dates):
+    [found] = clones.read_clone(folder, dates)
+    return found
 
 
 def text_of(found):
@@ -163,7 +168,7 @@ def test_a_repository_in_which_git_waits_for_ever_is_refused(tmp_path, monkeypat
     clone = repository(tmp_path / "clone", (BEFORE, STUB))
     os.mkfifo(clone / ".git" / "objects" / "pack" / f"pack-{'a' * 40}.idx")
     (clone / ".git" / "objects" / "pack" / f"pack-{'a' * 40}.pack").write_bytes(b"PACK")
-    shutil.rmtree(clone / ".git" / "objects" / clones.read_head(clone / ".git")[0][:2])
+    shutil.rmtree(clone / ".git" / "objects" / (clone / ".git" / "refs" / "heads" / "main").read_text()[:2])
     monkeypatch.setattr(clones, "GIT_SECONDS", 1.0)
     assert read_clone(clone, DUE).problem.startswith("git cannot read its repository")
 
@@ -184,14 +189,14 @@ def test_links_submodules_and_large_files_in_a_commit_are_not_followed(tmp_path)
 
 @pytest.mark.parametrize(
     "text, sentence",
-    [("name,date\n", "line 1: the first line names the columns: login,date"), ("login,date\nada\n", "line 2: write a login and a date"),
+    [("name,date\n", "line 1: the first line names the columns: login,date"), ("login,date\nada\n", "line 2: '' is not a time"),
      ("login,date\nada,soon\n", "line 2: 'soon' is not a time"), ("login,date\nada,2026-12-01T20:00:00\n", "has no time zone"),
-     (f"login,date\nada,{BEFORE}\nADA,{AFTER}\n", "line 3: this login is in an earlier line")],
+     (f"login,date\nada,{BEFORE}\nADA,{AFTER}\n", "line 3: each line has the login of another person")],
 )  # fmt: skip
 def test_a_wrong_file_of_pushes_is_refused(tmp_path, text, sentence):
     (tmp_path / "pushes.csv").write_text(text)
     with pytest.raises(GradingProblem, match=sentence):
-        read_pushes(str(tmp_path / "pushes.csv"))
+        read_pushes(tmp_path / "pushes.csv")
 
 
 def test_a_class_of_clones_is_matched_with_the_roster(tmp_path):
