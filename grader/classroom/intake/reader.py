@@ -23,14 +23,7 @@ from pathlib import Path
 from grader.classroom.intake.class_layout import ClassFiles, PersonFiles, divide_class
 from grader.classroom.intake.clones import NO_DATES, CommitDates, is_clone, read_clone
 from grader.classroom.intake.file_names import NeutralNames, parse_code_name, strip_archive_suffix
-from grader.classroom.intake.files import (
-    CLASS_LIMITS,
-    describe_entry,
-    is_archive,
-    is_skipped,
-    list_members,
-    walk_folder,
-)
+from grader.classroom.intake.files import CLASS_LIMITS, describe_entry, is_archive, list_members, walk_folder
 from grader.classroom.intake.submission_content import read_content, unreadable
 from grader.classroom.intake.submissions import (
     GradingProblem,
@@ -245,7 +238,7 @@ def _find_submissions(
         if path.resolve() in (ROOT, EXERCISES, SOLUTIONS, TESTS):
             raise GradingProblem(f"{path} belongs to the kit itself; name the folder with the submissions")
         with contextlib.suppress(OSError):  # the walk says why
-            clones = sorted(name for name in os.listdir(path) if not is_skipped(name) and is_clone(path / name))
+            clones = sorted(name for name in os.listdir(path) if name[0] != "." and is_clone(path / name))
         for clone in clones:
             yield clone, [clone], partial(read_clone, path / clone, dates, hides_names)
         files = []

@@ -144,6 +144,6 @@ def run(asked: Run) -> int:
     if outcome is None:
         return INTERRUPTED
     if isinstance(outcome, ClassToGrade):
-        return SOME_NOT if print_plan(outcome) else ALL_GRADED
+        return ALL_GRADED if print_plan(outcome) else SOME_NOT
     print_summary(outcome, asked.out)
     return SOME_NOT if outcome.ungraded else ALL_GRADED

@@ -9,7 +9,6 @@ from pathlib import Path
 from grader.classroom import sanitize
 from grader.classroom.class_report import format_number, measure_distribution
 from grader.classroom.grading import ClassToGrade, GradingOutcome
-from grader.classroom.intake.submissions import Submission
 from grader.console.output import make_console, print_error, print_sentence
 from grader.counts import format_count
 from grader.course.progress import format_points
@@ -69,21 +68,20 @@ class TerminalScreen:
         print_error(sentence)
 
 
-def print_plan(found: ClassToGrade) -> list[Submission]:
-    """Who would be graded, and who not, why. The latter."""
-    refused = [one for one in found.submissions if one.problem]
+def print_plan(found: ClassToGrade) -> bool:
+    """Say who would be graded, and who not, and why. Whether all could be."""
     names = [one.name for one in found.submissions if not one.problem]
     many = format_count(len(names), "person", "people")
     print_sentence(f"Would be graded: {many}: {sanitize.list_names(names, len(names))}.")
     for one in found.submissions:
-        sent = "; ".join(dict.fromkeys(one.absent.values()))
+        sent = "; ".join(dict.fromkeys(filter(None, (one.absent.get(each.module) for each in found.exercises))))
         if one.problem or sent:
             what = f"Could not be graded: {one.name}: {one.problem}" if one.problem else f"{one.name}: {sent}"
-            print_sentence(f"{what}.", style="yellow")
+            print_sentence(sanitize.line(f"{what}."), style="yellow")
     for note in found.notes:
         print_sentence(f"Note: {note}", style="yellow")
     print_sentence("Nothing was graded, and nothing was written.")
-    return refused
+    return len(names) == len(found.submissions)
 
 
 def print_summary(outcome: GradingOutcome, out: Path) -> None:
