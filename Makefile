@@ -89,7 +89,7 @@ help:
 	@test -n "$(PYTHON)" || { echo "Headway needs Python 3.11 or newer; name yours with make learn PYTHON=..."; exit 1; }
 	@echo "Installing into .venv. The first time takes some minutes: torch is large."
 	@$(PYTHON) -m venv .venv
-	@$(PIP) torch
+	@$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
 	@$(PIP) -e ".[play]"
 	@touch $@
 

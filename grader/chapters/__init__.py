@@ -17,6 +17,7 @@ folder of the last one, also if an earlier lesson shows it. What serves several 
 
 corpora.py     small texts, from corpora.toml; small_models.py memorises them
 stories/       an endless corpus of small stories; story_model.py learns to write them
+training_runs/ small trainings with a known mistake in one part, and recordings of what they showed
 sizes.toml     the letters of shapes
 
 Tests are in grader/tests/chapters/; test_folders.py checks these rules.

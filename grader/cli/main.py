@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 from grader.console.output import print_error, replace_unencodable
-from grader.course.syllabus import UnknownName, is_handout
+from grader.course.syllabus import ROOT, UnknownName, is_handout
 from grader.files import NotWritten, UserProblem, problem
 from grader.version import __version__
 from typer.core import TyperCommand, TyperGroup
@@ -27,8 +27,8 @@ GROUPS = {  # for whom a command is: its name, and where its function, or its gr
         "repro": "repro:repro", "next": "status:show_next", "list": "status:list_all", "path": "path:path",
         "open": "exercise:open_in_editor", "show": "show:show", "diff": "exercise:diff", "reset": "reset:reset",
         "book": "book:book", "walk": "explore:walk", "lab": "explore:lab", "measure": "explore:measure",
-        "again": "again:again", "hunt": "hunt:hunt", "lsp": "lsp:lsp", "tutor": "tutor:tutor",
-        "report": "report:report", "doctor": "doctor:doctor",
+        "again": "again:again", "hunt": "hunt:hunt", "try-test": "try_test:try_test", "lsp": "lsp:lsp",
+        "tutor": "tutor:tutor", "report": "report:report", "update": "update:update", "doctor": "doctor:doctor",
     },
     "Train and use models of your own parts": {
         "progress": "progress:progress", "train": "train:train", "play": "play:play", "compare": "compare:compare",
@@ -45,6 +45,8 @@ GROUPS = {  # for whom a command is: its name, and where its function, or its gr
 COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
 # a handout, which learners have, cannot do these
 WHOLE_KIT_ONLY = GROUPS["Teach a class"].keys() | GROUPS["Maintain the kit"].keys()
+# what works where only the wheel is installed, without a learner's folder; that folder's name is packaging's
+WITHOUT_CLONE, INSTALLED_IN = {*GROUPS["Teach a class"], "doctor", "book", "help"}, "headway_kit"
 VALUE_PROBLEMS = {  # typer checks values with pydantic, whose sentences are about "inputs"
     "int": "is not a whole number",
     "float": "is not a number",
@@ -211,6 +213,12 @@ def main() -> None:
     if is_handout() and name in WHOLE_KIT_ONLY:
         what = "does not work in a handout (the folder that learners get); it needs the whole kit"
         print_error(f"`headway {name}` {what}")
+        sys.exit(2)
+    if ROOT.name == INSTALLED_IN and not name.startswith("-") and name not in WITHOUT_CLONE:
+        print_error(
+            "this Headway is installed without a clone: it makes handouts and grades (`headway --help`); "
+            "to learn, use a clone, or a handout: `headway handout FOLDER`"
+        )
         sys.exit(2)
     try:
         app()

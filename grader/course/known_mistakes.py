@@ -1,5 +1,5 @@
 """Known mistakes: reads tests/misconceptions/chNN_name.toml and tests/bases/chNN_name.toml, and puts mistakes into an
-exercise's definition.
+exercise's definition. Reads the variants of an exercise, too: correct code that is written differently.
 
 In the first, a table's header carries the exercise and the mistake's id, and the table describes the smallest edit of
 the solution:
@@ -20,10 +20,14 @@ on it too:
     lacks = ["softmax_empty_slice_is_nan"]   # the known mistakes that this code has itself; [] if it is right
     edits = {softmax_base_two = ["torch.exp(scores)", "2 ** scores"]}   # where a mistake's `replace` is written
     differently here; may be left out code = '''...'''
+
+A variant, in tests/variants/chNN_name/EXERCISE.py, begins with a line `# variant: description`, and is appended to the
+chapter.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -141,13 +145,26 @@ def _tables(kind: str, module: str) -> dict[str, Any]:
     return tables
 
 
+@cache
+def variants(module: str, exercise: str) -> list[tuple[str, str]]:
+    """Each variant of an exercise: its description and its code."""
+    if is_sealed(module):
+        return [(name, text) for name, text in read_sealed_mistakes(module).get("variants", {}).get(exercise, ())]
+    path = TESTS / "variants" / module / f"{exercise}.py"
+    if not path.is_file():
+        return []
+    pieces = re.split(r"^# variant:[ \t]*(.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return [(name.strip(), text) for name, text in zip(pieces[1::2], pieces[2::2])]
+
+
 def catalogue(module: str, exercises: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The tables of these exercises in both files of a chapter, for a handout."""
+    """The tables of these exercises in both files of a chapter, and their variants, for a handout."""
     chosen = set(exercises)
-    return {
+    tables: dict[str, dict[str, Any]] = {
         kind: {name: table for name, table in _tables(kind, module).items() if name in chosen}
         for kind in ("misconceptions", "bases")
     }
+    return tables | {"variants": {name: variants(module, name) for name in sorted(chosen)}}
 
 
 def _misconception(module: str, exercise: str, name: str, table: Any) -> Misconception:

@@ -54,7 +54,7 @@ def reference_imports(text: str) -> tuple[str, ...]:
         return ()
     found = []
     for node in ast.walk(tree):
-        for module in _imported_modules(node):
+        for module in imported_modules(node):
             root = module.lstrip(".").partition(".")[0]
             line = f"line {getattr(node, 'lineno', 0)} imports {module}"
             if root == "exercises" and not module.startswith("."):
@@ -179,7 +179,7 @@ def _reachable(block: list[ast.AST] | list[ast.stmt]) -> Iterator[ast.AST]:
             return
 
 
-def _imported_modules(node: ast.AST) -> list[str]:
+def imported_modules(node: ast.AST) -> list[str]:
     """The modules that this node itself imports."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]

@@ -191,6 +191,11 @@ def compile_without_folder() -> None:
     _variables["TORCHINDUCTOR_CACHE_DIR"] = "/"
 
 
+def compare_without_distribution() -> None:
+    """Keep `torch.testing.assert_close` from importing torch's distributed tensors, which takes half a second."""
+    torch.testing._comparison._HAS_DTENSOR = False
+
+
 def _compiler() -> ModuleType:
     """torch's compiler, imported now."""
     if isinstance(sys.modules.get(COMPILER), _DeferredCompiler):

@@ -28,6 +28,9 @@ _ENDED = "the process that starts workers for your code has ended; did your code
 class WorkerPool:
     """Starts workers: on Linux by forking a preloaded process (the zygote), elsewhere as new Python processes."""
 
+    zygote_program: tuple[str, ...] = ("grader.execution.zygote",)  # a module, and its first arguments
+    worker_program: tuple[str, ...] = ("grader.execution.worker_process",)
+
     def __init__(
         self,
         fork: bool | None = None,
@@ -134,19 +137,20 @@ class WorkerPool:
                 self.zygote = fork_zygote(theirs, self._available_isolation())
                 return control
             isolation = self._available_isolation()
-            command = _python("grader.execution.zygote", str(theirs.fileno()), str(isolation))
+            command = _python(*self.zygote_program, str(theirs.fileno()), str(isolation))
             if isolation.bubblewrap:
                 command = bubblewrap.command(command)
             self.zygote = subprocess.Popen(
-                command, env=_environment(isolation), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
-            )
+                command, env=_environment(isolation), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Control-C is for the program at the terminal
+            )  # fmt: skip
             self.unread, self.trouble = True, _NOT_STARTED
         return control
 
     def _spawned(self) -> tuple[socket.socket, subprocess.Popen]:
         listener = Listener()
         with contextlib.closing(listener):
-            command = _python("grader.execution.worker_process", str(listener.port), str(self._available_isolation()))
+            command = _python(*self.worker_program, str(listener.port), str(self._available_isolation()))
             process = subprocess.Popen(
                 command, env=_environment(self._available_isolation()), stdin=subprocess.PIPE, start_new_session=True
             )
@@ -163,6 +167,8 @@ class WorkerPool:
         if isinstance(self.zygote, int):
             os.waitpid(self.zygote, 0)
         elif self.zygote is not None:
+            if self.trouble == _NOT_STARTED:  # it still loads torch, and has no worker
+                self.zygote.kill()
             try:
                 self.zygote.wait(5)
             except subprocess.TimeoutExpired:

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from itertools import islice
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -88,7 +89,8 @@ def warm() -> None:
     prepare_watch(("scaled_dot_product_attention",))
 
 
-def main() -> None:
+def main(serve_worker: Callable[[socket.socket], None] = serve, warm: Callable[[], None] = warm) -> None:
+    """`serve_worker` is what this worker does in its sandbox, and `warm` what it does once before that."""
     token = read_token()
     torch.set_num_threads(1)
     warm()  # before connecting, because the first request has a deadline
@@ -100,7 +102,7 @@ def main() -> None:
     except Exception:
         os._exit(NOT_SANDBOXED)
     threading.Thread(target=_exit_with_parent, args=[os.getppid()], name="headway parent watch", daemon=True).start()
-    serve(sock)
+    serve_worker(sock)
 
 
 def _exit_with_parent(parent: int) -> None:

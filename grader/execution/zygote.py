@@ -18,6 +18,7 @@ import os
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -45,12 +46,13 @@ def fork_zygote(control: socket.socket, isolation: Isolation) -> int:
         own = control.fileno()
         os.closerange(3, own)
         os.closerange(own + 1, 1 << 16)
-        serve_commands(socket.socket(fileno=own), isolation)
+        serve_commands(socket.socket(fileno=own), isolation, serve)
     finally:
         os._exit(0)
 
 
-def main() -> None:
+def main(serve_worker: Callable[[socket.socket], None] = serve, warm: Callable[[], None] = warm) -> None:
+    """`serve_worker` is what a worker does in its sandbox, and `warm` what is done once, before there is one."""
     control = socket.socket(fileno=int(sys.argv[1]))
     tempfile.tempdir = "/tmp"  # torch looks up a temporary folder without using it; there may be none that is writable
     warm()
@@ -58,11 +60,13 @@ def main() -> None:
     gc.freeze()
     use_huge_pages()
     control.sendall(b"ready\n")
-    serve_commands(control, Isolation.named(sys.argv[2]))
+    serve_commands(control, Isolation.named(sys.argv[2]), serve_worker)
     os._exit(0)  # nothing is left to clean up
 
 
-def serve_commands(control: socket.socket, isolation: Isolation) -> None:
+def serve_commands(
+    control: socket.socket, isolation: Isolation, serve_worker: Callable[[socket.socket], None]
+) -> None:
     """Carry out commands until the socket is closed."""
     families()  # read here, because a worker cannot open the file
     workers: set[int] = set()
@@ -77,14 +81,14 @@ def serve_commands(control: socket.socket, isolation: Isolation) -> None:
             pid = os.fork()
             if pid == 0:
                 control.close()
-                _become_worker(descriptors[0], sandbox, zygote)
+                _become_worker(descriptors[0], sandbox, zygote, serve_worker)
             os.close(descriptors[0])
             workers.add(pid)
             answer: object = pid
         elif command == "zygote":
             others -= {pid for pid in others if os.waitpid(pid, os.WNOHANG)[0]}
             kill_orphans(workers | others)  # of a zygote that was killed
-            answer = _fork_another(control, descriptors[0], isolation)
+            answer = _fork_another(control, descriptors[0], isolation, serve_worker)
             others.add(answer)
         elif command == "prepare":
             shortcuts.prepare(tuple(arguments))
@@ -112,7 +116,9 @@ def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
     return data, descriptors
 
 
-def _fork_another(control: socket.socket, descriptor: int, isolation: Isolation) -> int:
+def _fork_another(
+    control: socket.socket, descriptor: int, isolation: Isolation, serve_worker: Callable[[socket.socket], None]
+) -> int:
     """Fork a zygote for another pool. It ends with that pool, and damage to it does not reach the others."""
     pid = os.fork()
     if pid:
@@ -121,12 +127,14 @@ def _fork_another(control: socket.socket, descriptor: int, isolation: Isolation)
     try:
         control.close()
         os.setsid()
-        serve_commands(socket.socket(fileno=descriptor), isolation)
+        serve_commands(socket.socket(fileno=descriptor), isolation, serve_worker)
     finally:
         os._exit(0)
 
 
-def _become_worker(descriptor: int, sandbox: Sandbox, zygote: int) -> None:
+def _become_worker(
+    descriptor: int, sandbox: Sandbox, zygote: int, serve_worker: Callable[[socket.socket], None]
+) -> None:
     """In the child: start a new session, redirect the standard streams, enter the sandbox; then answer requests until
     the connection is closed."""
     status = 1
@@ -138,7 +146,7 @@ def _become_worker(descriptor: int, sandbox: Sandbox, zygote: int) -> None:
         enter(sandbox, zygote, descriptor)
         sock.sendall(SANDBOXED)
         status = 1
-        serve(sock)
+        serve_worker(sock)
         status = 0
     finally:
         os._exit(status)

@@ -10,12 +10,15 @@ rewrite it.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import shutil
 import sys
 from collections.abc import Iterator
+from types import CodeType, ModuleType
 
 import pytest
+from _pytest.assertion.rewrite import rewrite_asserts
 from grader.runner.printed import Printed
 
 
@@ -64,3 +67,19 @@ class PrintedToPytest(Printed):
     @property
     def text(self) -> str:
         return self.printed
+
+
+def compile_tests(text: str, file: str) -> CodeType:
+    """The code of a module of tests whose assertions say what they compared: `_pytest.assertion.rewrite`."""
+    tree = ast.parse(text, file)
+    rewrite_asserts(tree, text.encode())
+    return compile(tree, file, "exec", dont_inherit=True)
+
+
+class ModuleOfTests(pytest.Module):
+    """A module that is imported already, from no file: `Module._getobj`."""
+
+    imported: ModuleType
+
+    def _getobj(self) -> ModuleType:
+        return self.imported

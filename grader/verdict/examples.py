@@ -119,9 +119,15 @@ def skip_database_key(test: Any) -> None:
 
 
 def only_generate(test: Any) -> None:
-    """Do not look for the smallest example that fails. Relies on `_hypothesis_internal_use_settings`."""
+    """Do not look for the smallest example that fails."""
+    set_phases(test, (Phase.generate,))
+
+
+def set_phases(test: Any, phases: tuple[Phase, ...]) -> None:
+    """Draw the same examples in each run, in these phases. Relies on `_hypothesis_internal_use_settings`."""
     if drawn := getattr(test, "_hypothesis_internal_use_settings", None):
-        test._hypothesis_internal_use_settings = settings(drawn, phases=(Phase.generate,))
+        fixed: dict[str, Any] = dict(derandomize=True, database=None, deadline=None)
+        test._hypothesis_internal_use_settings = settings(drawn, phases=phases, **fixed)
 
 
 def is_simplest() -> bool:

@@ -42,6 +42,7 @@ from grader.course.syllabus import (
 from grader.execution.chapter_package import without_docstrings
 from grader.execution.names_used import Name, reachable_in
 from grader.files import write_whole
+from grader.own_tests.versions import TASKS
 from grader.tutor.files import COMMAND_OF_HANDOUT, IGNORED, write_files
 from grader.verdict.needed_examples import NEEDED, format_needed_examples, needed_examples
 
@@ -143,6 +144,7 @@ def _write(
     _write_exercises(folder / "exercises", selected, hidden)
     chosen = f"{DEFAULT} = {json.dumps(on_path)}\n\n" if on_path else ""
     write_whole(folder / "exercises" / PATHS.name, chosen + read_source(PATHS))
+    write_whole(folder / "exercises" / TASKS.name, read_source(TASKS))
     for path in sorted(set(TESTS.glob("*.py")) - set(TESTS.glob("test_*.py"))):
         _copy(path, folder / "tests" / path.name)
     for name, text in reduce_suites(selected, hidden).items():

@@ -33,15 +33,27 @@ def hunt(
     mine: Annotated[bool, option("Hide the mistake in your own code.", "--mine")] = False,
     give_up: Annotated[bool, option("End this hunt, and read what the mistake was.", "--give-up")] = False,
     show_list: Annotated[bool, option("List the hunts so far.", "--list")] = False,
+    training: Annotated[bool, option("Find out what is wrong with a training run.", "--training")] = False,
+    look: Annotated[str | None, option("With --training: show one of five further looks.", metavar="LOOK")] = None,
+    answer: Annotated[
+        str | None, option("With --training: the exercise that is wrong.", "--name", metavar="EXERCISE")
+    ] = None,
+    live: Annotated[bool, option("With --training: train now, and show that run.", "--live")] = False,
 ) -> int:
     """Find a mistake in code that works otherwise, and repair it.
 
     The first call writes a chapter with one mistake, in an exercise that you have passed, and shows a call that goes
     wrong. The next ones test the chapter. With NAME it is in that exercise or chapter. Your own chapters stay as they
-    are, and hunts give no points.
+    are, and hunts give no points. With --training, you see a training run and name the exercise that is wrong.
 
     Exit status: 0 if it is repaired or has begun, 1 if not, 2 if it cannot be tested."""
     hunts = Hunts()
+    if training:
+        from grader.cli.commands.hunt_training import training_hunt  # here: the other hunts need no recordings
+
+        return training_hunt(look, answer, live, lambda mistake: _begin_repair(hunts, mistake))
+    if look or answer or live:
+        raise UserProblem("--look, --name and --live belong to `headway hunt --training`")
     if show_list:
         return _print_list(hunts)
     going_on = hunts.current
@@ -56,17 +68,19 @@ def hunt(
     return _test(hunts, going_on)
 
 
-def begin_repair(hunts: Hunts, mistake: Misconception) -> bool:
-    """Let the learner repair a mistake that was found in a training run; False if they have not passed its exercise."""
-    exercise, passed = load_syllabus().exercise(mistake.exercise), _passed()
-    if hunts.current or exercise not in passed:
-        return False
-    _, text = next(choose([exercise], is_handout(), _names(passed), lambda other: other.id != mistake.id), ("", ""))
-    if text:
-        hunts.begin(Hunt(exercise.name, mistake.id, TRAINING, is_handout(), time.time()), text)
-        print_wrapped(make_console(), "Repair it. Its chapter is in this file:")
-        _print_place(hunts.all[-1])
-    return bool(text)
+def _begin_repair(hunts: Hunts, mistake: Misconception) -> None:
+    """Let the learner repair a mistake that was found in a training run, if they have passed its exercise."""
+    exercise, passed, console = load_syllabus().exercise(mistake.exercise), _passed(), make_console()
+    if exercise not in passed:
+        print_wrapped(console, f"When you have passed {exercise.name}, such a mistake can be repaired here, too.")
+    elif hunts.current:
+        print_wrapped(console, f"Another hunt goes on in {short_path(hunts.current.file)}, so this one ends here.")
+    else:
+        mine = is_handout()
+        for _, text in choose([exercise], mine, _names(passed), lambda other: other.id != mistake.id):
+            hunts.begin(Hunt(exercise.name, mistake.id, TRAINING, mine, time.time()), text)
+            print_wrapped(console, "Now repair it.")
+            _print_place(hunts.all[-1])
 
 
 # ---- the beginning

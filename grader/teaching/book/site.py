@@ -188,10 +188,11 @@ FINGERPRINT_FILE = ".made-from"  # in the folder
 HERE = Path(__file__).parent
 HINT_LEVELS = ("a question", "the idea", "how to write it")
 BEFORE_FIRST = ("ch00_big_picture", "ch00_refresher")  # lessons without exercises
-GUIDES = ("learning", "editor", "tutor", "notebook", "pytest", "sandbox")  # of pages/
-NOT_IN_HANDOUTS = ("chapters", "comparison", "grading", "anonymous", "similarity", "figures")  # of pages/, too
+GUIDES = ("learning", "editor", "tutor", "notebook", "pytest", "writing_tests", "sandbox")  # of pages/
+# of pages/, too
+NOT_IN_HANDOUTS = ("chapters", "comparison", "grading", "anonymous", "similarity", "figures", "hosted")
 GUIDE = ", about the kit"  # search.js puts these parts after the lessons and exercises
-LAST_CHAPTER_USED = {"train": 9, "trainings": 9, "play": 12}  # of pages/: models of the learner's own
+LAST_CHAPTER_USED = {"train": 9, "trainings": 9, "training_runs": 11, "play": 12}  # of pages/: what models need
 ALL_WORDS = 10**6  # a chapter number: links to all words of the glossary
 
 

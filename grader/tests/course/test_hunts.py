@@ -223,6 +223,24 @@ def test_control_c_at_the_beginning_leaves_nothing(passed):
     assert not hunted(passed).exists() and not (passed.exercises / ".headway" / "hunts" / "hunts.json").exists()
 
 
+def test_a_mistake_that_was_named_in_a_training_run_is_repaired(kit):
+    kit.solve("ch08_training")
+    state = {"over": [], "found": [], "case": "schedule_whole_division"}
+    path = kit.exercises / ".headway" / "hunts" / "training.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(state))
+    assert "When you have passed warmup_cosine, such a mistake can be repaired here, too." in " ".join(kit.run("hunt", "--training", "--name", "warmup_cosine").split())
+    kit.record(warmup_cosine=load_syllabus().exercise("warmup_cosine").points)
+    path.write_text(json.dumps(state))
+    assert "Now repair it." in kit.run("hunt", "--training", "--name", "warmup_cosine")
+    file = kit.exercises / "hunts" / "ch08_training.py"
+    assert "NotImplementedError" in file.read_text(), "what is not passed is a stub"
+    right = definition(without_markers((SOLUTIONS / "ch08_training.py").read_text()), "warmup_cosine").text
+    file.write_text(replace_definition(read_source(file), "warmup_cosine", right))
+    assert "Repaired: warmup_cosine" in kit.run("hunt")
+    assert "belong to `headway hunt --training`" in " ".join(kit.run("hunt", "--look", "rate", status=2).split())
+
+
 @pytest.mark.thorough
 def test_in_a_handout_the_mistake_hides_in_the_learners_own_code(passed, tmp_path):
     passed.run("handout", str(tmp_path / "out"), "--chapters", "ch04")

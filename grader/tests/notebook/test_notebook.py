@@ -2,16 +2,19 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
 import threading
 
+import nbformat
 import pytest
 import torch
 from grader.course.source import definition, find_definition
-from grader.course.syllabus import SOLUTIONS
-from notebooks import RIGHT, with_check
+from grader.course.syllabus import ROOT, SOLUTIONS
+from kit_copy import Kit
+from notebooks import RIGHT, opened, with_check
 
 WRONG = """
 def softmax(x, dim=-1):
@@ -277,3 +280,28 @@ def test_a_prompt_without_a_notebook(kit):
     session = "from grader import check, hint\nhint('softmax')\ncheck('sofmax')\n"
     done = subprocess.run([sys.executable, "-i", "-q"], input=session, cwd=kit.root, env=kit.environment(), capture_output=True, text=True)
     assert 'For the next hint: hint("softmax")' in done.stdout and "did you mean softmax?" in done.stdout
+
+
+def test_the_notebook_for_hosted_machines_installs_and_tests(template, tmp_path):
+    """pip only finds out what it would install: tests have no network."""
+    shutil.copytree(template, tmp_path / "kit")
+    for words in (("init", "-q"), ("add", "-A"), ("-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-qm", "kit")):
+        subprocess.run(["git", "-C", str(tmp_path / "kit"), *words], check=True)
+    cells = nbformat.read(ROOT / "grader" / "notebook" / "start.ipynb", 4).cells
+    first, second = (cell.source for cell in cells if cell.cell_type == "code")
+    dry = "import os\nos.environ |= {'PIP_DRY_RUN': '1', 'PIP_NO_DEPS': '1', 'PIP_NO_BUILD_ISOLATION': '0'}"
+    with opened(Kit(tmp_path / "none"), tmp_path / "hosted") as notebook:
+        notebook.run(dry)
+        said = notebook.run(first.replace('ADDRESS = ""', f"ADDRESS = {str(tmp_path / 'kit')!r}"))
+        assert not said.error, said.traceback
+        failed = notebook.run(second)
+        assert "softmax" in failed.line and not failed.error and "passed" not in failed.line
+        assert "hint 1 of 3" in notebook.run('hint("softmax")').line
+    assert "torch.exp(x).sum()" in (tmp_path / "hosted" / "headway" / "exercises" / "ch03_attention.py").read_text()
+
+
+def test_the_container_is_described_in_json_and_its_script_exists():
+    described = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    script = ROOT / described["onCreateCommand"]
+    assert script.stat().st_mode & 0o111 and subprocess.run(["bash", "-n", script]).returncode == 0
+    assert "make .venv/.learn" in script.read_text() and "\n.venv/.learn:" in (ROOT / "Makefile").read_text()

@@ -69,6 +69,13 @@ def test_a_timed_verdict_must_be_correct():
 
 
 @pytest.mark.thorough
+def test_own_tests_are_measured():
+    done = bench("own_tests", "--runs", "1")
+    assert done.returncode == 0 and len(re.findall(r"`headway try-test softmax` takes [\d.]+ s \(", done.stdout)) == 2, done.stdout + done.stderr
+
+
+
+@pytest.mark.thorough
 def test_chat_is_compared_with_transformers_where_the_weights_are():
     done = bench("chat", "--tokens", "8", "--rounds", "1")
     measured = "of transformers' speed" in done.stdout and "Reading the file and building the model take" in done.stdout

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from grader.course.chapter_source import Definition
-from grader.course.known_mistakes import CatalogueProblem, misconceptions
+from grader.course.known_mistakes import CatalogueProblem, misconceptions, variants
 from grader.course.source import SourceProblem, definition, find_definition
 from grader.course.stubs import check_chapter_table, check_stubs, reference_stub
 from grader.course.syllabus import EXERCISES, ROOT, Chapter, Exercise, load_syllabus, suites_of, tests_in
@@ -19,7 +19,7 @@ from grader.runner.graded_tests import SIDES
 from grader.teaching.pictures import stale_lesson_pictures
 from grader.tests.quality.devcheck.hint_code import code_in_hints
 from grader.tests.quality.devcheck.promises import unproved_and_stale_promises
-from grader.tests.quality.devcheck.subjects import solution_of, variants
+from grader.tests.quality.devcheck.subjects import solution_of
 
 SECTIONS = ("## The idea", "## A worked example", "## Shapes", "## A picture", "## Now build it", "## What goes wrong")
 MIN_MISTAKES, USUAL_VARIANTS = 3, 3
@@ -186,7 +186,7 @@ def _mistakes_are_known(exercise: Exercise) -> Iterator[str]:
 def missing_extras(exercise: Exercise) -> Iterator[str]:
     """What the exercise may have later: variants, and wrong code for the field test."""
     name, module = exercise.name, exercise.module
-    if (count := len(variants(exercise))) < USUAL_VARIANTS:
+    if (count := len(variants(exercise.module, exercise.name))) < USUAL_VARIANTS:
         where = f"tests/variants/{module}/{name}.py"
         yield f"{name} has {count} variants in {where}; {USUAL_VARIANTS} are usual, and may follow"
     path = ROOT / "grader" / "tests" / "field" / f"{exercise.chapter}.toml"

@@ -1,19 +1,14 @@
-"""Implementations that a suite is tried on: the stub, the reference, known mistakes, variants, and trivial code.
-
-A variant, `tests/variants/CHAPTER/EXERCISE.py`, is correct code that is written differently. It begins with a line
-`# variant: description`, and is appended to the chapter.
-"""
+"""Implementations that a suite is tried on: the stub, the reference, known mistakes, variants, and trivial code."""
 
 from __future__ import annotations
 
 import inspect
-import re
 from dataclasses import dataclass, field
 
-from grader.course.known_mistakes import bases, misconceptions
+from grader.course.known_mistakes import bases, misconceptions, variants
 from grader.course.source import SourceProblem, replace_definition
 from grader.course.stubs import reference_stub
-from grader.course.syllabus import TESTS, Exercise
+from grader.course.syllabus import Exercise
 from grader.execution.target import reference_of
 from grader.verdict.replay import text_with_mistake
 
@@ -45,7 +40,7 @@ def subjects(exercise: Exercise, tenth: int = 0) -> list[Subject]:
         Subject("stub", "stub", reference_stub(exercise.module)),
         Subject("reference", "reference", solution),
         *(mistakes(exercise)[tenth - 1 :: 10] if tenth else mistakes(exercise)),
-        *(Subject("variant", title, f"{solution}\n\n{text}") for title, text in variants(exercise)),
+        *(Subject("variant", title, f"{solution}\n\n{text}") for title, text in variants(exercise.module, name)),
         *(Subject("base", base.name, replace_definition(solution, name, base.text), base.mistakes)
           for base in bases(exercise.module, name)[1:]),
         *(Subject("trivial", kind, trivial_code(solution, name, kind)) for kind in TRIVIAL_KINDS),
@@ -56,15 +51,6 @@ def mistakes(exercise: Exercise) -> list[Subject]:
     """The reference with each known mistake of the exercise. StaleEdit if an edit no longer fits."""
     known = misconceptions(exercise.module, exercise.name)
     return [Subject("mistake", mistake.id, text_with_mistake(exercise.module, mistake)) for mistake in known]
-
-
-def variants(exercise: Exercise) -> list[tuple[str, str]]:
-    """The sections of tests/variants/CHAPTER/EXERCISE.py, with the names after `# variant:`."""
-    path = TESTS / "variants" / exercise.module / f"{exercise.name}.py"
-    if not path.is_file():
-        return []
-    pieces = re.split(r"^# variant:[ \t]*(.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return [(name.strip(), text) for name, text in zip(pieces[1::2], pieces[2::2])]
 
 
 def trivial_code(text: str, exercise: str, kind: str) -> str:
