@@ -215,6 +215,7 @@ def test_hidden_results_reveal_neither_the_points_nor_the_tests():
 # ---- GitHub
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.thorough
 def test_the_workflow_of_a_handout_grades_a_push_without_rights_and_shows_the_results(tmp_path, offline):
     yaml = pytest.importorskip("yaml")
