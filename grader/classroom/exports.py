@@ -140,7 +140,7 @@ def write_grades(graded: GradedClass, folder: Path) -> list[Path]:
 
 def _grades_row(person: Person, graded: GradedClass) -> list[str]:
     broken = [f"{module}.py does not import" for module in person.broken]
-    notes = "; ".join([*person.notes, *correction_sentences(person).values(), *broken])
+    notes = "; ".join([*person.notes, *person.zeros, *correction_sentences(person).values(), *broken])
     words = [spreadsheet_text(text) for text in (person.late, "missing" if person.missing else person.problem)]
     earned = [format_points(person.marks[exercise.name].earned) for exercise in graded.exercises]
     total = [format_points(person.total.earned), format_points(person.total.points)]

@@ -7,10 +7,11 @@ left and nothing twice.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -21,12 +22,13 @@ from grader.classroom.exports import write_files
 from grader.classroom.gradebook import Gradebook, to_storable
 from grader.classroom.gradebook_file import has_gradebook
 from grader.classroom.grading_options import GradingOptions, read_options, refuse_mixing, store_options
+from grader.classroom.intake.clones import CommitDates, read_pushes
 from grader.classroom.intake.submissions import (
     GradingProblem,
     Submission,
     add_slugs,
     describe_unknown_times,
-    note_other_chapters,
+    name_other_chapters,
 )
 from grader.classroom.judging.dispatch import Dispatcher, GradingStopped, seeds_of
 from grader.classroom.judging.marks import GradedClass, Person
@@ -57,6 +59,7 @@ class Run:
     secret: str = ""  # of the gradebook, if this run creates it
     fewer: bool = False  # exercises and people of the last run may be left out
     again: NamedPerson | None = None  # a person whose submission is graded again
+    dry: bool = False  # only read the submissions, and say who would be graded
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,17 @@ class ClassToGrade:
     def roster(self) -> Roster:
         return self.course.roster if self.course else NO_ROSTER
 
+    def list_deadlines(self) -> dict[str, datetime]:
+        """Until when work is on time: for everybody (""), and by login, name and group, in small letters."""
+        if (due := self.rules.due) is None:
+            return {}
+        found = {"": due + self.rules.grace}
+        for person in self.roster.people:
+            until = (self.rules.find_due_date(person.name) or due) + self.rules.grace
+            for key in filter(None, (person.login, person.name, person.group.replace(" ", "-"))):
+                found[key.casefold()] = max(until, found.get(key.casefold(), until))  # of a group, the latest
+        return found
+
     def read(self, options: GradingOptions, out: Path, screen: Screen) -> ClassToGrade:
         """The class with its submissions, under the names of the roster. GradingProblem if they cannot be read.
 
@@ -83,14 +97,18 @@ class ClassToGrade:
             if folder.is_dir() and out.resolve().is_relative_to(folder):
                 inside = f"the folder for the result, {line(str(out))}, is inside the folder with the submissions"
                 raise GradingProblem(f"{inside}; choose another one with --out")
-        notes = [*self.notes]
+        pushed = read_pushes(Path(options.pushes)) if options.pushes else {}
+        notes, dates = [*self.notes], CommitDates(self.list_deadlines(), pushed)
+        if strange := [login for login in pushed if self.roster.people and not self.roster.find(login)]:
+            notes.append(NameNote(f"in {Path(options.pushes).name} and not in the roster: ", tuple(strange)))
         with screen.show_reading() as report:
-            submissions = read_deliveries(folders, self.roster, notes.append, report, options.anonymous)
+            submissions = read_deliveries(folders, self.roster, notes.append, report, options.anonymous, dates)
         if self.course is not None:
             groups = self.course.assignment(options.assignment).groups
             submissions, more = name_by_roster(submissions, self.roster, groups)
             notes += more
-        return replace(self, submissions=add_slugs(submissions), notes=notes)
+        modules = list(dict.fromkeys(exercise.module for exercise in self.exercises))
+        return replace(self, submissions=name_other_chapters(add_slugs(submissions), modules), notes=notes)
 
     def hide_names(self, key: Path) -> ClassToGrade:
         """The class with pseudonyms; the key at this place gets everybody who is new."""
@@ -139,10 +157,11 @@ class AnyDispatcher(Protocol):
         ...
 
 
-def grade_class(run: Run, screen: Screen) -> GradingOutcome | None:
+def grade_class(run: Run, screen: Screen) -> GradingOutcome | ClassToGrade | None:
     """Grade what is not graded yet, then write all files. None if Control-C stopped the grading.
 
-    GradingProblem, before anything is graded, for wrong use.
+    A dry run grades and writes nothing: it gives the class that would be graded. GradingProblem, before anything is
+    graded, for wrong use.
     """
     found = ClassToGrade(*run.options.resolve())
     refuse_mixing(run.options, run.out)
@@ -153,25 +172,24 @@ def grade_class(run: Run, screen: Screen) -> GradingOutcome | None:
         notes.append(f"{' and '.join(differences)} {verb} from the last run into {line(str(run.out))}")
     run = _leave_out_missing_folders(run, before, notes)
     # a server loads the kit while the submissions are read, unless most of them may be graded already
-    dispatcher, at_once, lacking = _make_dispatcher(run, early=before is None)
+    dispatcher, at_once, lacking = _make_dispatcher(run, early=before is None and not run.dry)
     with closing(dispatcher):
         found = replace(found, notes=notes).read(run.options, run.out, screen)
-        modules = list(dict.fromkeys(exercise.module for exercise in found.exercises))
-        submissions = note_other_chapters(found.submissions, modules)
-        without = _describe_without_chapter(submissions, modules)
-        found = replace(found, submissions=submissions, notes=[*found.notes, *without])
-        if run.options.anonymous:
+        if run.options.anonymous and not run.dry:
             key = run.options.key_path(run.out)
             found = found.hide_names(key)
             hidden = f"{line(str(key))} is the key of the pseudonyms; only you should have it"
             found = replace(found, notes=[*found.notes, hidden])
         if not run.fewer:
             _refuse_losing(run, found)
+        untimed = describe_unknown_times(found.submissions) if found.rules.due else []
+        found = replace(found, notes=[*found.notes, *untimed])
+        if run.dry:
+            return found
         for sentence in lacking:
             screen.warn(sentence)
-        untimed = describe_unknown_times(found.submissions) if found.rules.due else []
         try:
-            return _grade(run, replace(found, notes=[*found.notes, *untimed]), dispatcher, at_once, screen)
+            return _grade(run, found, dispatcher, at_once, screen)
         except GradingStopped as trouble:
             raise GradingProblem(str(trouble)) from trouble
         except KeyboardInterrupt:
@@ -216,13 +234,21 @@ def store_verdicts(
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     submission = running.pop(future)
-                    book.store_verdict(submission.digest, future.result())
+                    book.store_verdict(submission.digest, _name_absent(future.result(), submission.absent))
                     done += 1
                     report_progress(done, len(todo), submission.name)
         finally:
             if running:  # the run was stopped or failed: these verdicts would not be stored, so do not wait for them
                 dispatcher.close()
                 pool.shutdown(cancel_futures=True)
+
+
+def _name_absent(found: Verdict | str, absent: Mapping[str, str]) -> Verdict | str:
+    """The verdict, in which tests of what is not in the submission say so: they ran on stubs, as "not implemented"."""
+    for result in found.results if isinstance(found, Verdict) else ():
+        if sent := absent.get(result.exercise.name) or absent.get(result.exercise.module):
+            result.tests = [replace(test, message=sent) if test.outcome == "todo" else test for test in result.tests]
+    return found
 
 
 def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Submission], screen: Screen) -> set[str]:
@@ -235,12 +261,6 @@ def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Sub
     if len(names) > 1:
         screen.say(f"{list_names(sorted(names))} submitted the same content; all of them are graded again.")
     return {one.slug for one in submissions if one.digest == new.digest}
-
-
-def _describe_without_chapter(submissions: list[Submission], modules: list[str]) -> list[Note]:
-    """A sentence on those who handed in no chapter that is graded, if there are any."""
-    without = [one.name for one in submissions if not one.problem and not {*one.sources, *one.broken} & set(modules)]
-    return [NameNote("no chapter that is graded here was handed in by: ", tuple(without))] if without else []
 
 
 # ---- what grades: this machine, with the layers of the sandbox that it has, or a Dask cluster

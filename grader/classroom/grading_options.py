@@ -48,6 +48,7 @@ class GradingOptions:
     require_isolation: bool = False
     anonymous: bool = False
     key: str = ""  # of the pseudonyms; empty for the usual place
+    pushes: str = ""  # the file with the dates at which clones were pushed
     command: str = ""  # `headway grade ...` as it was typed; never `headway regrade NAME`, which names a person
 
     def key_path(self, out: Path) -> Path:

@@ -353,7 +353,7 @@ def fill(sheet: Sheet, marks: Sequence[PersonMark], scale: bool | None, zeros: b
         elif zeros and not mark.person.waiting:
             _write(sheet, learner, Decimal(0), comma, done)
         else:
-            done.not_graded.append(learner.label)
+            done.not_graded.append(f"{learner.label}: {mark.person.problem}")
     for learner in missing if zeros else ():
         _write(sheet, learner, Decimal(0), comma, done)
     return done

@@ -36,8 +36,9 @@ GROUPS = {  # for whom a command is: its name, and where its function, or its gr
     },
     "Teach a class": {
         "handout": "handout:handout", "grade": "grade:grade", "regrade": "grade:regrade",
-        "override": "correct:override", "course": "term:course_commands", "marks": "term:marks",
-        "export": "export:export", "similarity": "similarity:similarity", "gradescope": "handout:gradescope",
+        "person": "term:person", "override": "correct:override", "course": "term:course_commands",
+        "marks": "term:marks", "export": "export:export", "similarity": "similarity:similarity",
+        "gradescope": "handout:gradescope",
     },
     "Maintain the kit": {"stubs": "maintain:stubs", "dev-check": "maintain:dev_check"},
 }  # fmt: skip

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
@@ -47,7 +48,8 @@ from grader.verdict.needed_examples import NEEDED, format_needed_examples, neede
 
 TEXTS = Path(__file__).parent / "texts"
 COPIED_FILES = ("LICENSE", "constraints.txt", "pyproject.toml")
-TEXTS_BY_PLACE = {"Makefile": "Makefile", ".github/workflows/grade.yml": "github.yml", ".gitlab-ci.yml": "gitlab.yml"}
+WORKFLOW = ".github/workflows/classroom.yml"
+TEXTS_BY_PLACE = {"Makefile": "Makefile", WORKFLOW: "github.yml", ".gitlab-ci.yml": "gitlab.yml"}
 NOT_FOR_LEARNERS = {"tests", "classroom", "teaching/pictures.py"}
 
 
@@ -86,10 +88,11 @@ def chapters_of(path: LearningPath) -> list[str]:
 
 
 def make_handout(
-    folder: Path, chapters: Iterable[str], hidden: Iterable[str], force: bool = False, path: str = ""
-) -> Handout:
+    folder: Path, chapters: Iterable[str], hidden: Iterable[str], force: bool = False, path: str = "",
+    as_repository: bool = False,
+) -> Handout:  # fmt: skip
     """Write the handout next to `folder` and move it there when it is complete; `force` replaces an earlier handout.
-    The path of this name is chosen for its learners."""
+    The path of this name is chosen for its learners. `as_repository` makes a git repository of it."""
     selected, all_hidden = plan_handout(chapters, hidden)
     folder = folder.absolute()
     _check_destination(folder, force)
@@ -97,10 +100,25 @@ def make_handout(
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
         new = Path(temporary) / folder.name
         tested, mistakes = _write(new, selected, all_hidden, path)
+        if as_repository:
+            _make_repository(new)
         if folder.exists():
             os.replace(folder, Path(temporary) / "old") if any(folder.iterdir()) else folder.rmdir()
         os.replace(new, folder)
     return Handout(folder, tested, all_hidden, mistakes)
+
+
+def _make_repository(folder: Path) -> None:
+    """Commit everything in this folder to a new git repository, without hooks. GradingProblem if that fails."""
+    author = ("-c", "user.name=Headway", "-c", "user.email=headway@localhost", "-c", "core.hooksPath=/dev/null")
+    commit = (*author, "-c", "commit.gpgSign=false", "commit", "--quiet", "--message", "The course as handed out")
+    for arguments in (("init", "--quiet", "--initial-branch=main"), ("add", "--all"), commit):
+        try:
+            subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True)
+        except FileNotFoundError:
+            raise GradingProblem("--github makes a git repository, and git is not installed; install it") from None
+        except subprocess.CalledProcessError as error:
+            raise GradingProblem(f"git could not make a repository of the handout: {error.stderr.strip()}") from None
 
 
 def _check_destination(folder: Path, force: bool) -> None:

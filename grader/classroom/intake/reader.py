@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from grader.classroom.intake.class_layout import ClassFiles, PersonFiles, divide_class
+from grader.classroom.intake.clones import NO_DATES, CommitDates, is_clone, read_clone
 from grader.classroom.intake.file_names import NeutralNames, parse_code_name, strip_archive_suffix
 from grader.classroom.intake.files import CLASS_LIMITS, describe_entry, is_archive, list_members, walk_folder
 from grader.classroom.intake.submission_content import read_content, unreadable
@@ -70,7 +71,7 @@ class _ReadState:
 
 def read_in_subprocess(
     path: Path, add_note: NoteCallback = lambda sentence: None, limits: ReadLimits = ReadLimits(),
-    report: ReadingCallback = lambda what: None, hides_names: bool = False,
+    report: ReadingCallback = lambda what: None, hides_names: bool = False, dates: CommitDates = NO_DATES,
 ) -> list[Submission]:  # fmt: skip
     """Like `read_submissions`: all submissions, sorted by name. GradingProblem if the input cannot be used.
 
@@ -80,7 +81,7 @@ def read_in_subprocess(
     while True:
         state.current = NAMES
         try:
-            _run_reader(path, state, limits, report, hides_names)
+            _run_reader(path, state, limits, report, hides_names, dates)
             break
         except _ReaderStopped as stopped:
             stops[state.current] += 1
@@ -93,11 +94,14 @@ def read_in_subprocess(
     return add_slugs(submission for found in state.done.values() for submission in found)
 
 
-def _run_reader(path: Path, state: _ReadState, limits: ReadLimits, report: ReadingCallback, hides_names: bool) -> None:
+def _run_reader(
+    path: Path, state: _ReadState, limits: ReadLimits, report: ReadingCallback, hides_names: bool, dates: CommitDates
+) -> None:
     """Run one process until everything is read; _ReaderStopped if it ends before."""
     context = multiprocessing.get_context("spawn")  # a forked process could wait for locks of other threads here
     messages, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_read, args=[sender, path, tuple(state.done), state.refused, limits, hides_names])
+    asked = (path, tuple(state.done), state.refused, limits, hides_names, dates)
+    process = context.Process(target=_read, args=[sender, *asked])
     try:
         process.start()
     except OSError as error:
@@ -152,7 +156,7 @@ def _describe_exit(status: int, limits: ReadLimits) -> _ReaderStopped:
 
 def _read(
     sender: Connection, path: Path, done: Collection[str], refused: Mapping[str, str], limits: ReadLimits,
-    hides_names: bool,
+    hides_names: bool, dates: CommitDates,
 ) -> None:  # fmt: skip
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
     sys.stderr = open(os.devnull, "w")  # Python warns of odd code in submissions
@@ -166,7 +170,7 @@ def _read(
         sender.send(("note", sentence))
 
     try:
-        for submissions in iterate_submissions(path, add_note, done, refused, report, hides_names):
+        for submissions in iterate_submissions(path, add_note, done, refused, report, hides_names, dates):
             sender.send(("read", submissions))
     except GradingProblem as problem:
         sender.send(("refused", str(problem)))
@@ -204,6 +208,7 @@ def iterate_submissions(
     refused: Mapping[str, str] = {},
     report: Callable[[str], None] = lambda key: None,
     hides_names: bool = False,
+    dates: CommitDates = NO_DATES,
 ) -> Iterator[list[Submission]]:
     """The submissions of each key (for a group, one per person). `report` is called with each key before.
 
@@ -211,7 +216,7 @@ def iterate_submissions(
 
     An earlier process has read those that are `done`, and failed at those that are `refused`, for the reason there.
     """
-    for key, names, read in _find_submissions(Path(path).expanduser(), add_note, report, hides_names):
+    for key, names, read in _find_submissions(Path(path).expanduser(), add_note, report, hides_names, dates):
         if key in done:
             continue
         report(key)
@@ -226,18 +231,25 @@ def iterate_submissions(
 
 
 def _find_submissions(
-    path: Path, add_note: NoteCallback, report: Callable[[str], None], hides_names: bool
+    path: Path, add_note: NoteCallback, report: Callable[[str], None], hides_names: bool, dates: CommitDates
 ) -> Iterator[Reading]:
-    names = NeutralNames() if hides_names else None
+    names, clones = NeutralNames() if hides_names else None, list[str]()
     if path.is_dir():
         if path.resolve() in (ROOT, EXERCISES, SOLUTIONS, TESTS):
             raise GradingProblem(f"{path} belongs to the kit itself; name the folder with the submissions")
+        with contextlib.suppress(OSError):  # the walk says why
+            clones = sorted(name for name in os.listdir(path) if name[0] != "." and is_clone(path / name))
+        for clone in clones:
+            yield clone, [clone], partial(read_clone, path / clone, dates, hides_names)
         files = []
         for number, found in enumerate(walk_folder(path)):
             if number % FILES_BETWEEN_REPORTS == 0:
                 report(NAMES)
-            files.append(found)
-        yield from _divide(ClassFiles(str(path), path.resolve().name, files, names=names), add_note)
+            if found.path[0] not in clones:
+                files.append(found)
+        others = ClassFiles(str(path), path.resolve().name, files, names=names)
+        if not clones or others.people(()):
+            yield from _divide(others, add_note)
     elif not path.exists():
         raise GradingProblem(f"{path} does not exist")
     elif not path.is_file():

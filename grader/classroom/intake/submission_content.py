@@ -203,17 +203,19 @@ def _without_kit(files: _Files) -> _Files:
 def _choose_versions(all_versions: dict[str, list[Version]], notes: list[str]) -> Submission:
     """The submission with the version of each chapter that counts."""
     sources, broken = {}, {}
+    absent: dict[str, str] = {}
     for module in sorted(all_versions):
         chosen, *others = _sort_versions(all_versions[module])
         if chosen.problem:
             broken[module] = chosen.problem
         else:
             sources[module] = chosen.text
+            absent |= dict.fromkeys(chosen.lacks, "the notebook does not define it")
             different = [other for other in others if other.text != chosen.text]
             notes += [*chosen.notes, *describe_others(chosen, different)]
     problem = "" if sources else next(iter(broken.values()))
     notes += [sentence for sentence in broken.values() if sentence != problem]
-    return Submission("", sources, problem, tuple(notes), broken=broken)
+    return Submission("", sources, problem, tuple(notes), broken=broken, absent=absent)
 
 
 def _sort_versions(versions: list[Version]) -> list[Version]:
@@ -273,6 +275,7 @@ class Version:
     is_begun: bool = True  # False if it implements no exercise
     notes: tuple[str, ...] = ()  # sentences for the instructor, if this version counts
     defined: int = 0  # exercises
+    lacks: tuple[str, ...] = ()  # exercises that a notebook does not define: the chapter made of it has their stubs
 
     @property
     def is_named(self) -> bool:
@@ -351,7 +354,8 @@ def _read_notebook(file: CodeFile, name: str, notes: list[str], is_full: Callabl
                 f"cell {cell} of {name} sets {shorten(missing)}, which the exercises use, by running code; "
                 "the grader runs no cells, so move it into a function"
             )
-        yield Version(module, file, written.text, notes=tuple(used), defined=len(exercises))
+        lacks = tuple(one.name for one in load_syllabus().chapter(module).exercises if one.name not in written.cells)
+        yield Version(module, file, written.text, notes=tuple(used), defined=len(exercises), lacks=lacks)
 
 
 def _checked(version: Version) -> Version:

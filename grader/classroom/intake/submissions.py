@@ -48,6 +48,7 @@ class Submission:
     slug: str = ""  # a file name for this person, valid on every system and unique in the class
     ids: dict[str, str] = field(default_factory=dict)  # of the person: "canvas_id", "moodle_id", "email", "number"
     group: str = ""  # the same text for people who handed in one submission together
+    absent: dict[str, str] = field(default_factory=dict)  # exercise or module that is not in it → what was sent instead
 
 
 def add_slugs(submissions: Iterable[Submission]) -> list[Submission]:
@@ -99,24 +100,19 @@ def _flatten(texts: Mapping[str, str]) -> list[str]:
     return [part for name in sorted(texts) for part in (name, texts[name])]
 
 
-def note_other_chapters(submissions: Iterable[Submission], modules: Sequence[str]) -> list[Submission]:
-    """The submissions, with a note on those that have another chapter and lack one of these, which are graded."""
-    noted = []
+def name_other_chapters(submissions: Iterable[Submission], modules: Sequence[str]) -> list[Submission]:
+    """The submissions; those that lack one of these chapters, which are graded, say which others they have instead."""
+    named = []
     for one in submissions:
         submitted = sorted({*one.sources, *one.broken})
         others = [module for module in submitted if module not in modules]
         missing = [module for module in modules if module not in submitted]
         if others and missing:
-            sent = f"{_list_files(others)} {'was' if len(others) == 1 else 'were'} handed in"
-            which = "is graded here, was" if len(missing) == 1 else "are graded here, were"
-            note = f"{sent}, but {_list_files(missing)}, which {which} not"
-            one = replace(one, notes=(*one.notes, note))
-        noted.append(one)
-    return noted
-
-
-def _list_files(modules: Sequence[str]) -> str:
-    return list_names([f"{module}.py" for module in modules], 5)
+            files = list_names([f"{module}.py" for module in others], 5)
+            sent = f"{files} {'was' if len(others) == 1 else 'were'} sent"
+            one = replace(one, absent=one.absent | {module: f"{sent}, not {module}.py" for module in missing})
+        named.append(one)
+    return named
 
 
 def describe_unknown_times(submissions: Sequence[Submission]) -> list[str]:

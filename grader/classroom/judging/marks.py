@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 
+from grader.classroom.sanitize import list_names
 from grader.course.syllabus import Exercise
-from grader.verdict.results import ExerciseResult, Failure, TestResult
+from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Failure, TestResult
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,38 @@ class Person:
     total: Mark = Mark(Decimal(0), Decimal(0))  # with the deduction for lateness
     missing: bool = False
     waiting: bool = False  # the grader has no verdict yet, so nothing about this submission counts; `problem` says why
+
+    @property
+    def zeros(self) -> list[str]:
+        """What was sent for the exercises without points, in a few words: "softmax, causal_mask: only the stub"."""
+        found: dict[str, list[str]] = {}
+        for result in self.results:
+            name, mark = result.exercise.name, self.marks.get(result.exercise.name)
+            if mark and mark.points and not mark.earned and name not in self.given:
+                found.setdefault(describe_zero(result, self.broken), []).append(name)
+        is_all = [len(self.marks)] == [*map(len, found.values())]
+        return [words if is_all else f"{list_names(names, 5)}: {words}" for words, names in found.items()]
+
+    @property
+    def remark(self) -> str:
+        """Why the total is not simply the points of the tests, or is 0; "" if there is nothing to say."""
+        if self.waiting:
+            return "not graded yet"
+        given = f"points given by the instructor for {list_names([*self.given], 5)}" if self.given else ""
+        state = "missing" if self.missing else f"not graded: {self.problem}" if self.problem else self.late
+        return "; ".join(filter(None, [state, given, *(() if self.total.earned else self.zeros)]))
+
+
+def describe_zero(result: ExerciseResult, broken: Collection[str] = ()) -> str:
+    """What was sent for an exercise that earned nothing, in a few words."""
+    if result.exercise.module in broken:
+        return f"{result.exercise.module}.py does not import"
+    if result.forbidden:
+        return "it uses forbidden code"
+    if result.outcome != "todo":
+        return "no test passes"
+    reasons = [test.message for test in result.tests if test.message not in ("", NOT_IMPLEMENTED)]
+    return reasons[0] if reasons else "only the stub" if result.tests else "no test was run"
 
 
 @dataclass(frozen=True)

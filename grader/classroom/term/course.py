@@ -317,16 +317,7 @@ class AssignmentMark:
     @property
     def remark(self) -> str:
         """Why the points are as they are; "" if there is nothing to say."""
-        if self.person is None:
-            return "missing"
-        if self.person.waiting:
-            return "not graded yet"
-        if self.person.missing:
-            return "missing, points given by the instructor"
-        if self.person.problem:
-            given = "; points given by the instructor" if self.person.given else ""
-            return f"not graded: {self.person.problem}{given}"
-        return self.person.late
+        return self.person.remark if self.person else "missing"
 
 
 @dataclass(frozen=True)

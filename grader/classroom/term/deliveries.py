@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from grader.classroom.intake.clones import NO_DATES, CommitDates
 from grader.classroom.intake.reader import read_in_subprocess
 from grader.classroom.intake.submissions import ReadingCallback, Submission, add_slugs
 from grader.classroom.sanitize import list_names, shorten
@@ -42,7 +43,7 @@ Note = str | NameNote
 
 def read_deliveries(
     folders: Sequence[Path], roster: Roster, add_note: Callable[[Note], None],
-    report: ReadingCallback = lambda what: None, hides_names: bool = False,
+    report: ReadingCallback = lambda what: None, hides_names: bool = False, dates: CommitDates = NO_DATES,
 ) -> list[Submission]:  # fmt: skip
     """The submissions of all deliveries, the first one first. GradingProblem if one of them cannot be read.
 
@@ -51,7 +52,7 @@ def read_deliveries(
     found: dict[object, list[Submission]] = {}  # by what identifies the person
     chosen: dict[str, None] = {}
     for number, folder in enumerate(folders):
-        submissions = read_in_subprocess(folder, add_note, report=report, hides_names=hides_names)
+        submissions = read_in_subprocess(folder, add_note, report=report, hides_names=hides_names, dates=dates)
         submissions = without_common_start(submissions, roster, add_note)
         for key, new in _by_person(submissions, number, roster).items():
             old = found.setdefault(key, new)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.gradebook_file import has_gradebook
-from grader.classroom.grading import Run, grade_class
+from grader.classroom.grading import ClassToGrade, Run, grade_class
 from grader.classroom.grading_options import (
     GradingOptions,
     absolute,
@@ -27,7 +27,7 @@ from grader.classroom.intake.submissions import GradingProblem
 from grader.classroom.sanitize import line
 from grader.cli import arguments as given
 from grader.cli.arguments import argument, option, split_option
-from grader.cli.commands.grading_output import TerminalScreen, print_summary
+from grader.cli.commands.grading_output import TerminalScreen, print_plan, print_summary
 
 ALL_GRADED, SOME_NOT, INTERRUPTED = 0, 1, 130
 
@@ -53,6 +53,13 @@ def grade(
     require_isolation: given.RequireIsolation = False,
     dask: given.Dask = None,
     fewer: given.Fewer = False,
+    pushes: Annotated[
+        Path | None,
+        option("A CSV with the columns login and date: when the last push of a clone arrived.", metavar="FILE"),
+    ] = None,
+    dry_run: Annotated[
+        bool, option("Only say who would be graded, who is missing and who fits no name; write nothing.", "--dry-run")
+    ] = False,
     anonymous: Annotated[
         bool, option("Write pseudonyms instead of names; the key is one file that you keep.", "--anonymous")
     ] = False,
@@ -83,7 +90,7 @@ def grade(
     options = GradingOptions(
         (place,), tuple(split_option(chapters)), tuple(split_option(exercises)), seed or 0,
         absolute(term[0].path) if term else "", term[1].name if term else "",
-        require_isolation, anonymous, absolute(key), shlex.join(["headway", *sys.argv[1:]]),
+        require_isolation, anonymous, absolute(key), absolute(pushes), shlex.join(["headway", *sys.argv[1:]]),
     )  # fmt: skip
     if add and (before := read_options(folder)):
         earlier = tuple(path for path in before.submissions if path != place)
@@ -91,7 +98,9 @@ def grade(
     elif add and has_gradebook(folder):
         advice = "grade all of them in one folder"
         raise GradingProblem(f"{line(str(folder))} does not say which submissions were graded before; {advice}")
-    return run(Run(options, folder, jobs, dask, fewer=fewer))
+    if dry_run and options.anonymous:
+        raise typer.BadParameter("--dry-run shows names, so it does not go with --anonymous; leave out one of them")
+    return run(Run(options, folder, jobs, dask, fewer=fewer, dry=dry_run))
 
 
 def regrade(
@@ -134,5 +143,7 @@ def run(asked: Run) -> int:
     outcome = grade_class(asked, TerminalScreen())
     if outcome is None:
         return INTERRUPTED
+    if isinstance(outcome, ClassToGrade):
+        return ALL_GRADED if print_plan(outcome) else SOME_NOT
     print_summary(outcome, asked.out)
     return SOME_NOT if outcome.ungraded else ALL_GRADED

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from grader.classroom import sanitize
 from grader.classroom.class_report import format_number, measure_distribution
-from grader.classroom.grading import GradingOutcome
+from grader.classroom.grading import ClassToGrade, GradingOutcome
 from grader.console.output import make_console, print_error, print_sentence
 from grader.counts import format_count
 from grader.course.progress import format_points
@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 MAX_PROGRESS_LINES = 20  # without a terminal
+MAX_ZEROS = 20  # people without points
 
 
 class TerminalScreen:
@@ -67,6 +68,22 @@ class TerminalScreen:
         print_error(sentence)
 
 
+def print_plan(found: ClassToGrade) -> bool:
+    """Say who would be graded, and who not, and why. Whether all could be."""
+    names = [one.name for one in found.submissions if not one.problem]
+    many = format_count(len(names), "person", "people")
+    print_sentence(f"Would be graded: {many}: {sanitize.list_names(names, len(names))}.")
+    for one in found.submissions:
+        sent = "; ".join(dict.fromkeys(filter(None, (one.absent.get(each.module) for each in found.exercises))))
+        if one.problem or sent:
+            what = f"Could not be graded: {one.name}: {one.problem}" if one.problem else f"{one.name}: {sent}"
+            print_sentence(sanitize.line(f"{what}."), style="yellow")
+    for note in found.notes:
+        print_sentence(f"Note: {note}", style="yellow")
+    print_sentence("Nothing was graded, and nothing was written.")
+    return len(names) == len(found.submissions)
+
+
 def print_summary(outcome: GradingOutcome, out: Path) -> None:
     """What was graded. Of those who were not to be graded again, the ones without a mark are only counted."""
     console = make_console()
@@ -77,6 +94,11 @@ def print_summary(outcome: GradingOutcome, out: Path) -> None:
     if spread := measure_distribution([person for person in people if not person.problem]):
         lowest, median, highest = map(format_number, (spread.lowest, spread.median, spread.highest))
         console.print(f"lowest {lowest}, median {median}, highest {highest}")
+    zeros = [person for person in people if not person.problem and not person.total.earned and person.remark]
+    for person in zeros[:MAX_ZEROS]:
+        print_sentence(f"0 points: {person.name}: {person.remark}.", style="yellow")
+    if more := zeros[MAX_ZEROS:]:
+        print_sentence(f"0 points: {format_count(len(more), 'other person', 'other people')}; grades.csv says why.")
     for person in outcome.ungraded:
         print_sentence(f"Not graded: {person.name}: {person.problem}.", style="yellow")
     if others := sum(bool(person.problem) for person in people) - len(outcome.ungraded):

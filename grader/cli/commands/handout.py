@@ -46,6 +46,9 @@ def handout(
             "A path: its chapters and those that it wants read first.", autocompletion=complete_path, metavar="NAME"
         ),
     ] = "",
+    github: Annotated[
+        bool, option("Make the folder a git repository with one commit: a template for GitHub.", "--github")
+    ] = False,
     force: Annotated[bool, option("Replace an earlier handout.", "--force")] = False,
     assignment: given.AssignmentName = "",
     course: given.CourseFile = None,
@@ -71,7 +74,7 @@ def handout(
         term, one = chosen
         included, secret = one.chapters, term.hidden_in(one)
     with described(f"make {short_path(folder)}"):
-        made = make_handout(folder, included, secret, force, path)
+        made = make_handout(folder, included, secret, force, path, github)
     console = make_console()
     for chapter in made.chapters:
         count = format_count(len(chapter.exercises), "exercise")
@@ -80,6 +83,9 @@ def handout(
         print_wrapped(console, f"hidden: {name}" + (f" ({reason})" if reason else ""))
     console.print()
     print_wrapped(console, f"The handout is in {short_path(made.folder)}.")
+    if github:
+        made_git = "It is a git repository with one commit: push it, and make it a template in its settings."
+        print_wrapped(console, made_git)
     if made.hidden:
         contents = "the handout has their stubs, but neither their tests nor their reference"
         print_wrapped(console, f"Only you can grade hidden exercises, with this kit: {contents}.")

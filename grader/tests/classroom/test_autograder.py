@@ -3,6 +3,7 @@
 Nothing is downloaded: packages are found in this environment, and pip's own settings turn off its index.
 """
 
+import base64
 import json
 import os
 import re
@@ -214,22 +215,39 @@ def test_hidden_results_reveal_neither_the_points_nor_the_tests():
 # ---- GitHub
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.thorough
 def test_the_workflow_of_a_handout_grades_a_push_without_rights_and_shows_the_results(tmp_path, offline):
     yaml = pytest.importorskip("yaml")
     repository = tmp_path / "repository"
-    Kit(ROOT).run("handout", str(repository), "--chapters", "ch05")
+    assert "a git repository with one commit" in Kit(ROOT).run("handout", str(repository), "--chapters", "ch05", "--github")
+    listed = subprocess.run(["git", "-C", str(repository), "ls-files"], capture_output=True, text=True, check=True).stdout.split()
+    assert {".github/workflows/classroom.yml", f"exercises/{MODULE}.py", "constraints.txt"} <= set(listed) and any(name.startswith("reference/") for name in listed)
+    assert not any(name.startswith("solutions/") or "definition" in name and "misconceptions" in name for name in listed)
+    assert not subprocess.run(["git", "-C", str(repository), "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
     (repository / "exercises" / f"{MODULE}.py").write_text(mistaken(), encoding="utf-8")
     run([sys.executable, "-m", "venv", str(tmp_path / "python")], tmp_path, offline)  # as actions/setup-python: a Python first on the path
-    runner = offline | {"PATH": f"{tmp_path / 'python' / 'bin'}{os.pathsep}{offline['PATH']}", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "CI": "true"}
-    workflow = yaml.safe_load((repository / ".github" / "workflows" / "grade.yml").read_text(encoding="utf-8"))
-    assert workflow["permissions"] == {"contents": "read"} and "permissions" not in workflow["jobs"]["grade"]
-    scripts = {step["name"]: step["run"] for step in workflow["jobs"]["grade"]["steps"] if "name" in step}
+    runner = offline | {"PATH": f"{tmp_path / 'python' / 'bin'}{os.pathsep}{offline['PATH']}", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "GITHUB_OUTPUT": str(tmp_path / "output"), "CI": "true", "HOME": str(tmp_path)}
+    workflow = yaml.safe_load((repository / ".github" / "workflows" / "classroom.yml").read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {"contents": "read"} and workflow["name"] == "Autograding Tests"
+    [(name, job)] = workflow["jobs"].items()
+    assert name == "run-autograding-tests" and "permissions" not in job
+    assert {step["uses"].partition("/")[0] for step in job["steps"] if "uses" in step} == {"actions"}, "nobody else's code"
+    [kept] = [step["with"]["path"] for step in job["steps"] if step.get("id") == "cache"]
+    scripts = {step["name"]: step["run"] for step in job["steps"] if "name" in step}
+    said = {}
     for name, status in (("Install", 0), ("Grade", 1)):
-        output = run(["bash", "-e", "-o", "pipefail", "-c", scripts[name]], repository, runner, status=status)
-        assert "Traceback" not in output
+        said[name] = run(["bash", "-e", "-o", "pipefail", "-c", scripts[name]], repository, runner, status=status)
+        assert "Traceback" not in said[name]
+    assert (tmp_path / kept.removeprefix("~/") / "bin" / "python").exists()
     page = (tmp_path / "summary.md").read_text(encoding="utf-8")
-    assert page.startswith("```text\n") and "FAILED" in page and "mean" in page and "\n  expected  " in page
+    assert page.startswith("```text\n") and page.endswith("\n```\n") and "FAILED" in page and "mean" in page and "\n  expected  " in page
+    result = json.loads(base64.b64decode((tmp_path / "output").read_text(encoding="utf-8").removeprefix("result=")))
+    scores = {test["name"]: (test["status"], test["score"]) for test in result["tests"]}
+    assert result["version"] == 1 and result["status"] == "fail" and result["max_score"] == 100
+    assert scores["gelu"][0] == "pass" and scores["SwiGLU"] == ("fail", 0) and scores["RMSNorm"][0] == "fail"
+    points = sum(score for _, score in scores.values())
+    assert f"::notice title=Autograding complete::Points {points:g}/100\n" in said["Grade"] and f'{{"totalPoints": {points}, "maxPoints": 100.0}}' in said["Grade"]
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")

@@ -85,7 +85,7 @@ def test_missing_people_have_a_row_and_may_get_points(tmp_path):
     course = a_course(replace(an_assignment("week1", tuple(one.name for one in EXERCISES)), rules=rules), people=roster.people)
     marks_of = {person.who.name: person.marks["week1"] for person in compute_term_marks(course, {"week1": second}).people}
     assert {name: (one.earned, one.remark) for name, one in marks_of.items() if name[0] in "DGZ"} == {
-        "Delta": (0, "missing"), "Gamma": (5, "missing, points given by the instructor"), "Zeta": (0, "missing"),
+        "Delta": (0, "missing"), "Gamma": (5, "missing; points given by the instructor for softmax"), "Zeta": (0, "missing"),
     }  # fmt: skip
 
 
@@ -145,4 +145,4 @@ def test_a_reason_is_printed_as_given_and_points_for_an_unreadable_submission_ha
     assert headway("marks", *course).status == 0
     with (tmp_path / "grades" / "marks.csv").open(encoding="utf-8-sig", newline="") as file:
         remarks = {row["name"]: row["week3 remark"] for row in csv.DictReader(file)}
-    assert remarks == {"Alpha": "", "Beta": "not graded: the archive is damaged or incomplete; submit it again; points given by the instructor"}
+    assert remarks == {"Alpha": "", "Beta": "not graded: the archive is damaged or incomplete; submit it again; points given by the instructor for softmax"}

@@ -212,18 +212,3 @@ def test_feedback_on_hidden_exercises_names_no_test_and_no_hint_that_the_learner
     (tmp_path / "course.toml").write_text(assignment, encoding="utf-8")
     assert headway(*grade).status == 0
     assert "`python -m pytest` tests your code with the same examples" in exports(out)["feedback/Beta.md"].decode()
-
-
-def test_a_file_of_another_chapter_is_named_beside_the_one_that_is_graded(tmp_path):
-    hand_in(tmp_path / "class", "Alpha", "x = 1")
-    hand_in(tmp_path / "class", "Both", "x = 2")
-    for name in ("Both", "Other"):
-        (tmp_path / "class" / name).mkdir(exist_ok=True)
-        (tmp_path / "class" / name / "ch05_layers.py").write_text("x = 3", encoding="utf-8")
-    store_verdicts(tmp_path / "grades", tmp_path / "class", "softmax")
-    ran = headway("grade", tmp_path / "class", "--exercises", "softmax", "--out", tmp_path / "grades")
-    note = "ch05_layers.py was handed in, but ch03_attention.py, which is graded here, was not"
-    rows = marks(tmp_path / "grades")
-    assert {name: row["notes"] for name, row in rows.items()} == {"Alpha": "", "Both": "", "Other": note}
-    assert "Note: no chapter that is graded here was handed in by: Other\n" in ran.out
-    assert "Ch05" not in (made := exports(tmp_path / "grades"))["feedback/Other.md"].decode() and note in made["report.html"].decode()

@@ -148,7 +148,7 @@ def test_it_contains_only_what_a_learner_needs(made, module_kit):
         "reference/ch00_first_model.sealed", "reference/ch01_tokenizer.sealed", "reference/ch02_embeddings.sealed", f"reference/{MODULE}.sealed", f"reference/{MODULE}.mistakes",
         f"reference/{MODULE}.stub",
     }  # fmt: skip
-    assert {".gitlab-ci.yml", "README.md", "Makefile", ".github/workflows/grade.yml", f"exercises/{MODULE}.md", f"exercises/pictures/{MODULE}.svg"} <= names
+    assert {".gitlab-ci.yml", "README.md", "Makefile", ".github/workflows/classroom.yml", f"exercises/{MODULE}.md", f"exercises/pictures/{MODULE}.svg"} <= names
     assert str(module_kit.root) not in "".join(path.read_bytes().decode("utf-8", "replace") for path in made.root.rglob("*") if path.is_file())
 
 
@@ -268,3 +268,10 @@ def test_a_handout_of_a_path_has_its_chapters_and_has_chosen_it(module_kit, tmp_
     assert "Positions in attention" in made.run()
     for arguments, sentence in ((("--path", "insde"), "did you mean inside?"), (("--path", "inside", "--chapters", "ch03"), "give --chapters or --path, not both")):
         assert sentence in module_kit.run("handout", str(tmp_path / "no"), *arguments, status=2)
+
+
+def test_a_template_for_github_needs_git(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(GradingProblem, match="--github makes a git repository, and git is not installed"):
+        make_handout(tmp_path / "handout", ["ch05"], [], as_repository=True)
+    assert not (tmp_path / "handout").exists()

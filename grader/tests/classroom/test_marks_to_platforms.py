@@ -169,7 +169,7 @@ def test_who_could_not_be_graded_is_named_and_not_changed(tmp_path):
     folder = make_course(tmp_path, people)
     file = write(tmp_path / "canvas.csv", CANVAS)
     status, said = export(folder, "canvas", file)
-    assert status == 1 and "Not graded, so not changed (1): Beta Two\n" in said and rows(tmp_path / "canvas-graded.csv")[4][6] == "3.00"
+    assert status == 1 and "Not graded, so not changed (1): Beta Two: the archive is damaged\n" in said and rows(tmp_path / "canvas-graded.csv")[4][6] == "3.00"
     assert export(folder, "canvas", file, "--zeros", "--force")[0] == 0 and rows(tmp_path / "canvas-graded.csv")[4][6] == "0"
 
 
