@@ -202,11 +202,12 @@ def _with_experts(parts: Any, config: Any) -> nn.Module:
             self.blocks = nn.ModuleList(parts.MoEBlock(config.d_model, config.n_heads, 96, 4, 1) for _ in range(2))
 
         def forward_with_loss(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-            x, losses = self.pos_emb(self.token_emb(ids)), []
+            stream, losses = self.pos_emb(self.token_emb(ids)), []
             for block in self.blocks:
-                x, loss = block(x)
+                stream, loss = block(stream)
                 losses.append(loss)
-            return self.lm_head(self.ln_f(x)), sum(losses, torch.tensor(0.0))
+            normed = self.ln_f(stream)
+            return self.lm_head(normed), sum(losses, torch.tensor(0.0))
 
         def forward(self, ids: Tensor) -> tuple[Tensor, None]:
             return self.forward_with_loss(ids)[0], None

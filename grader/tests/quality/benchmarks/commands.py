@@ -19,7 +19,7 @@ from grader.tests.quality.benchmarks.figures import format_seconds, machine, pri
 from grader.tests.quality.benchmarks.workplace import copied_kit, environment
 
 GOOD = Path(__file__).parents[2] / "own_tests" / "good" / "softmax.py"
-QUICK = ([], ["--help"], ["list"], ["next"], ["path"], ["hint", "softmax"], ["again"])
+QUICK: tuple[list[str], ...] = ([], ["--help"], ["list"], ["next"], ["path"], ["hint", "softmax"], ["again"])
 GOAL_QUICK, GOAL_HUNT, GOAL_TRY_TEST = 0.3, 2.0, 5.0  # seconds
 
 
@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> int:
         (root / "exercises" / "progress.txt").write_text(f"softmax {points}/{points}\n")
         for words in QUICK:
             _print(root, words, GOAL_QUICK, options.runs)
-        _print(root, ["hunt", "softmax"], GOAL_HUNT, options.runs, afterwards=["hunt", "--give-up"])
+        _print(root, ["hunt", "softmax"], GOAL_HUNT, options.runs, afterwards=("hunt", "--give-up"))
         _took(root, ["try-test", "softmax"])  # writes the file
         (root / "exercises" / "my_tests" / "test_softmax.py").write_text(GOOD.read_text())
         versions = len(versions_of(load_syllabus().exercise("softmax")))
@@ -42,12 +42,14 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _print(root: Path, words: list[str], goal: float, runs: int, more: str = "", afterwards: list[str] | None = None):
+def _print(
+    root: Path, words: list[str], goal: float, runs: int, more: str = "", afterwards: tuple[str, ...] = ()
+) -> None:
     times = []
     for _ in range(runs):
         times.append(_took(root, words))
         if afterwards:
-            _took(root, afterwards)
+            _took(root, [*afterwards])
     seconds = median(times)
     command = " ".join(["headway", *words])
     print_goal(f"`{command}` takes {format_seconds(seconds)}{more}", f"{goal:g} s", seconds < goal)
