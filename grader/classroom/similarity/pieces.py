@@ -11,10 +11,9 @@ the stubs, the code in the lessons, and the correct variants in tests/variants (
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from struct import Struct
@@ -22,7 +21,8 @@ from textwrap import dedent
 
 from grader.classroom.intake.submissions import Submission
 from grader.course.chapter_source import Definition, scope_statements
-from grader.course.source import SourceProblem, parse, read_source
+from grader.classroom.similarity.normal_form import BUILTINS, normal_definitions
+from grader.course.source import SourceProblem, check_shape, parse, read_source
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import EXERCISES, SOLUTIONS, TESTS, Exercise, load_syllabus
 
@@ -36,28 +36,29 @@ from grader.course.syllabus import EXERCISES, SOLUTIONS, TESTS, Exercise, load_s
 
 Token = tuple[str, int]  # its text and its line; the text of a variable begins with VARIABLE
 VARIABLE = "$"
+END = ""  # the token between two statements
 MAX_WORD_LENGTH = 20  # a longer text is a sentence, which says nothing about the code
 SKIPPED = frozenset({"ctx", "annotation", "returns", "type_comment", "type_params", "kind"})
-BUILTINS = frozenset(dir(builtins))
 
 
-def find_definitions(tree: ast.Module) -> dict[str, list[ast.stmt]]:
-    """The last definition of each exercise, and under "" all definitions that are no exercise."""
-    found: dict[str, list[ast.stmt]] = {}
-    for node in scope_statements(tree.body):
-        if isinstance(node, Definition):
-            if node.name in _exercise_names():
-                found[node.name] = [node]
-            else:
-                found.setdefault("", []).append(node)
+def find_definitions(tree: ast.Module, exercises: Collection[str] = ()) -> dict[str, list[tuple[ast.stmt, list[Token]]]]:
+    """In normal form, with its tokens: the last definition of each exercise, and under "" what these use besides.
+
+    SourceProblem if this is nested too deeply.
+    """
+    fixed = fixed_names(tree)
+    found: dict[str, list[tuple[ast.stmt, list[Token]]]] = {}
+    try:
+        definitions = normal_definitions(tree, exercises or _exercise_names(), _known_attributes(), fixed)
+        for name, nodes in definitions.items():
+            check_shape(ast.Module(nodes, []), "the file")
+            for node in nodes:
+                reader = _TokenReader(fixed)
+                reader.visit(node, 0)
+                found.setdefault(name, []).append((node, reader.found))
+    except RecursionError:
+        raise SourceProblem("it calls too many functions inside each other") from None
     return found
-
-
-def read_tokens(code: ast.AST, fixed: dict[str, str]) -> list[Token]:
-    """The tokens of a definition, or of a whole module; `fixed` are the names that are no variables (`fixed_names`)."""
-    reader = _TokenReader(fixed)
-    reader.visit(code, 0)
-    return reader.found
 
 
 @cache
@@ -77,7 +78,7 @@ def _known_attributes() -> frozenset[str]:
 def fixed_names(tree: ast.Module) -> dict[str, str]:
     """The names of exercises, of Python, and of this chapter's imports, each with its full name without an alias."""
     found = {name: name for name in BUILTINS | _exercise_names()}
-    for node in scope_statements(tree.body):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 name = alias.name.partition(".")[0]
@@ -97,6 +98,8 @@ class _TokenReader:
 
     def visit(self, node: ast.AST, line: int) -> None:
         line = getattr(node, "lineno", line)
+        if isinstance(node, ast.stmt):
+            self.found.append((END, line))
         match node:
             case ast.Name(id=name):
                 self.found.append((self._fixed.get(name) or VARIABLE + name, line))
@@ -116,13 +119,6 @@ class _TokenReader:
                 self.visit(value, line)
             case ast.BinOp(left=left, op=op, right=right):
                 self._visit_all([op, left, right], line)
-            case ast.AugAssign(target=target, op=op, value=value):
-                self.found.append(("Assign", line))
-                self._visit_all([target, op, target, value], line)
-            case ast.AnnAssign(target=target, value=value):
-                if value is not None:
-                    self.found.append(("Assign", line))
-                    self._visit_all([target, value], line)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 self._visit_definition(node, line)
             case _:
@@ -134,8 +130,7 @@ class _TokenReader:
         name = node.name if is_known else self._fixed.get(node.name) or VARIABLE + node.name
         self.found += [(type(node).__name__, line), (name, line)]
         heads = node.bases if isinstance(node, ast.ClassDef) else [node.args]
-        self._visit_all([*heads, *(entry for entry in node.body if not _is_docstring(entry))], line)
-        self.found.append(("end", max(line, self.found[-1][1])))
+        self._visit_all([*heads, *node.body], line)
 
     def _visit_fields(self, node: ast.AST, line: int) -> None:
         for part in node._fields:
@@ -145,10 +140,7 @@ class _TokenReader:
             if isinstance(value, ast.AST):
                 self.visit(value, line)
             elif isinstance(value, list):
-                parts = [entry for entry in value if isinstance(entry, ast.AST)]
-                self._visit_all([entry for entry in parts if not (part == "body" and _is_docstring(entry))], line)
-                if part == "body":
-                    self.found.append(("end", max(line, self.found[-1][1])))
+                self._visit_all([entry for entry in value if isinstance(entry, ast.AST)], line)
             else:
                 self.found.append((str(value), line))
 
@@ -157,19 +149,18 @@ class _TokenReader:
             self.visit(node, line)
 
 
-def _is_docstring(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
 # ---- pieces
 
 
 RUN_LENGTH = 7
+MIN_RUN_LENGTH = 5  # of a whole statement
 WINDOW = 4
 MAX_PIECES = 4000  # of one exercise; the longest one of the reference has 300
 Piece = int
 Run = tuple[Piece, int, int]  # its number, and the places of its tokens: from, and up to but not including
 ExerciseKey = tuple[str, str]  # the chapter's module, and the exercise's name, or "" for the other definitions
+WHOLE = "the whole text"
+_NO_ARGUMENTS = ast.parse("def f(): pass").body[0].args
 TEXT_CODES = 1 << 32  # codes from here on are texts; smaller ones are distances of variables
 _pack = Struct(f"<{RUN_LENGTH}Q").pack
 _FENCED = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -193,36 +184,40 @@ def chapter_pieces(text: str) -> dict[str, set[Piece]]:
 
     SourceProblem if it is not valid Python.
     """
-    tree = parse(text)
-    fixed = fixed_names(tree)
-    found = {}
-    for name, nodes in find_definitions(tree).items():
-        runs = [winnow(list(number_runs(read_tokens(node, fixed)))) for node in nodes]
-        found[name] = {number for part in runs for number, _, _ in part}
-    return found
+    found = find_definitions(parse(text))
+    return {name: {number for _, tokens in every for run in number_runs(tokens) for number, _, _ in winnow(run)} for name, every in found.items()}
 
 
 def all_pieces(text: str) -> set[Piece]:
     """Every piece of a text of the course, also those that winnowing drops, so that none of them counts anywhere."""
     tree = parse(text)
-    fixed = fixed_names(tree)
-    return {number for node in [*tree.body, tree] for number, _, _ in number_runs(read_tokens(node, fixed))}
+    statements = ast.Module([ast.FunctionDef(WHOLE, _NO_ARGUMENTS, tree.body, [])], [])
+    names = {node.name for node in scope_statements(tree.body) if isinstance(node, Definition)}
+    read = [find_definitions(tree), find_definitions(tree, names | {WHOLE}), find_definitions(statements, {WHOLE})]
+    tokens = [tokens for found in read for every in found.values() for _, tokens in every]
+    return {number for each in tokens for run in number_runs(each) for number, _, _ in run}
 
 
-def number_runs(tokens: Sequence[Token]) -> Iterator[Run]:
-    """Each run of tokens with its number."""
-    last: dict[str, int] = {}
-    codes: list[int] = []
-    for place, (text, _) in enumerate(tokens):
-        if text[0] == VARIABLE:
-            codes.append(place - last.get(text, place))
-            last[text] = place
-        else:
-            codes.append(TEXT_CODES | zlib.crc32(text.encode("utf-8", "surrogatepass")))
-    for start in range(len(codes) - RUN_LENGTH + 1):
-        window = codes[start : start + RUN_LENGTH]
-        run = [0 if place < code < TEXT_CODES else code for place, code in enumerate(window)]
-        yield zlib.crc32(_pack(*run)), start, start + RUN_LENGTH
+def number_runs(tokens: Sequence[Token]) -> Iterator[list[Run]]:
+    """For each statement, its runs of tokens with their numbers; what is shorter than a run is one of its own."""
+    ends = [place for place, (text, _) in enumerate(tokens) if text == END]
+    for first, end in zip(ends, [*ends[1:], len(tokens)]):
+        last: dict[str, int] = {}
+        codes: list[int] = []
+        for place in range(first + 1, end):
+            text = tokens[place][0]
+            if text[0] == VARIABLE:
+                codes.append(place - last.get(text, place))
+                last[text] = place
+            else:
+                codes.append(TEXT_CODES | zlib.crc32(text.encode("utf-8", "surrogatepass")))
+        codes += [0] * (RUN_LENGTH - len(codes) if len(codes) >= MIN_RUN_LENGTH else 0)
+        runs = []
+        for start in range(len(codes) - RUN_LENGTH + 1):
+            window = codes[start : start + RUN_LENGTH]
+            run = [0 if place < code < TEXT_CODES else code for place, code in enumerate(window)]
+            runs.append((zlib.crc32(_pack(*run)), first + 1 + start, min(end, first + 1 + start + RUN_LENGTH)))
+        yield runs
 
 
 def winnow(runs: Sequence[Run]) -> Iterator[Run]:
