@@ -342,6 +342,61 @@ def name_every_step(text: str) -> str:
     return _edit(text, _Names())
 
 
+class _Operands(ast.NodeTransformer):
+    """`a + b` becomes `b + a`, `a * b` becomes `b * a`, and `a < b` becomes `b > a`."""
+
+    SWAPPED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE, ast.Eq: ast.Eq, ast.NotEq: ast.NotEq}
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Add | ast.Mult):
+            node.left, node.right = node.right, node.left
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if len(node.ops) == 1 and type(node.ops[0]) in self.SWAPPED:
+            node.left, node.ops, node.comparators = node.comparators[0], [self.SWAPPED[type(node.ops[0])]()], [node.left]
+        return node
+
+
+def swap_operands(text: str) -> str:
+    return _edit(text, _Operands())
+
+
+class _Choices(ast.NodeTransformer):
+    """A conditional expression on the right of an assignment or a `return` becomes an `if` with an `else`."""
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        if not isinstance(node.value, ast.IfExp):
+            return node
+        targets, choice = node.targets, node.value
+        return ast.If(choice.test, [ast.Assign(targets, choice.body, lineno=1)], [ast.Assign(targets, choice.orelse, lineno=1)])
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        if not isinstance(node.value, ast.IfExp):
+            return node
+        return ast.If(node.value.test, [ast.Return(node.value.body)], [ast.Return(node.value.orelse)])
+
+
+def write_out_choices(text: str) -> str:
+    return _edit(text, _Choices())
+
+
+class _Conditions(ast.NodeTransformer):
+    """Dead code below a condition that has to be computed, and an assertion that is a real one."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.generic_visit(node)
+        dead = _statements("if len('abc') > 3:\n    raise ValueError([number * 2 for number in range(3)])")
+        node.body = [part for statement in node.body for part in (*dead, statement)]
+        return node
+
+
+def add_computed_conditions(text: str) -> str:
+    return _edit(text, _Conditions())
+
+
 def _several(*changes: Callable[[str], str]) -> Callable[[str], str]:
     def change(text: str) -> str:
         for one in changes:
@@ -370,3 +425,10 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "seven at once": _several(exchange_loops, change_statements, extract_helpers, add_dead_code, add_if_true, rename_variables, change_comments),
     "wrapped seven times": _several(split_into_helpers, wrap_functions, add_dead_code, put_into_class, change_types, rename_variables, reorder_functions),
 }  # fmt: skip
+
+# These make a difference: the operation is another one, or only somebody who runs the code can see that it is the same.
+PARTLY_SEEN: dict[str, Callable[[str], str]] = {
+    "operands swapped": swap_operands,
+    "if and else for conditional expressions": write_out_choices,
+    "dead code below computed conditions": add_computed_conditions,
+}

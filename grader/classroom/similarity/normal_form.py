@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import count
@@ -22,7 +21,7 @@ BUILTINS = frozenset(dir(builtins))
 WITHOUT_EFFECT = BUILTINS - {"setattr", "delattr", "exec", "eval", "next", "input", "open", "__import__"}
 LOCAL = "'"  # between a local variable and its number
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-Made = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+LEAVES = ast.Return | ast.Raise | ast.Break | ast.Continue
 
 
 def normal_definitions(
@@ -44,12 +43,15 @@ def normal_definitions(
                 if found := _find_alias(constants[name], top):
                     top[name] = found
                     found.name = name
+    simplifier = _Simplifier(top, constants, exercises, known, fixed)
     for _ in range(ROUNDS):
-        simplifier = _Simplifier(top, constants, exercises, known, fixed)
         for name in simplifier.reached:
             if name not in simplifier.inlined:
                 [top[name]] = simplifier.visit_top(name)
-    reached = _Simplifier(top, constants, exercises, known, fixed).reached
+        before, simplifier = simplifier, _Simplifier(top, constants, exercises, known, fixed)
+        if (before.reads, before.stores) == (simplifier.reads, simplifier.stores):
+            break
+    reached = simplifier.reached
     others = [top[name] for name in reached if name not in exercises]
     return {name: [top[name]] for name in reached if name in exercises} | ({"": others} if others else {})
 
@@ -60,14 +62,20 @@ def _find_alias(value: ast.expr, top: Mapping[str, Any]) -> Any:
         case ast.Lambda():
             return _as_function("", value)
         case ast.Name(id=name) if name in top:
-            return copy.copy(top[name])
+            return _copy(top[name])
         case ast.Attribute(value=ast.Name(id=name) | ast.Call(func=ast.Name(id=name)), attr=attribute):
             methods = [entry for entry in getattr(top.get(name), "body", ()) if isinstance(entry, Function)]
-            for method in [copy.copy(entry) for entry in methods if entry.name == attribute]:
-                method.args = copy.copy(method.args)
+            for method in [_copy(entry) for entry in methods if entry.name == attribute]:
+                method.args = _copy(method.args)
                 method.args.args = [arg for arg in method.args.args if arg.arg != "self"]
                 return method
     return None
+
+
+def _copy(node: Any) -> Any:
+    new: Any = ast.AST.__new__(type(node))  # copy.copy takes ten times as long
+    new.__dict__.update(node.__dict__)
+    return new
 
 
 def _as_function(name: str, value: ast.Lambda) -> ast.FunctionDef:
@@ -97,7 +105,7 @@ class _Renamer:
         self._numbers = count()
 
     def copy(self, node: Any, names: Mapping[str, str], is_method: bool = False) -> Any:
-        new = copy.copy(_plain_assignment(node))
+        new = _copy(_plain_assignment(node))
         inner, straight = dict(names), Counter[str]()
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
@@ -168,13 +176,13 @@ class _Simplifier:
         known: Collection[str], fixed: Mapping[str, str],
     ) -> None:  # fmt: skip
         self._top, self._constants, self._exercises, self._fixed = top, constants, exercises, fixed
-        self._reads, self._calls, self._stores = Counter[str](), Counter[str](), Counter[str]()
+        self.reads, self._calls, self.stores = Counter[str](), Counter[str](), Counter[str]()
         self._functions: dict[str, Any] = {}
         self.reached = [name for name in top if name in exercises]
         for owner in self.reached:  # grows
             for node in ast.walk(top[owner]):
                 self._count(node, owner)
-        once = [name for name in self._functions if self._reads[name] == self._calls[name] == 1]
+        once = [name for name in self._functions if self.reads[name] == self._calls[name] == 1]
         self.inlined = {name for name in once if name not in exercises and self._can_move(name, known)}
         self._before: list[ast.stmt] = []  # statements that belong before the one that is visited
         self._values: dict[str, ast.expr] = {}
@@ -183,19 +191,19 @@ class _Simplifier:
     def _count(self, node: ast.AST, owner: str) -> None:
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
-                self._stores[name] += 1
+                self.stores[name] += 1
             case ast.Name(id=name):
-                self._reads[name] += 1
+                self.reads[name] += 1
                 if name in self._top and name not in self.reached:
                     self.reached.append(name)
             case ast.Attribute():
-                self._reads[_key(node, owner)] += 1
+                self.reads[_key(node, owner)] += 1
             case ast.Call(func=func):
                 self._calls[_key(func, owner)] += 1
             case ast.NamedExpr(target=ast.Name(id=name)):
-                self._reads[name] += 1
+                self.reads[name] += 1
             case ast.Assign(targets=[ast.Name(id=name), *more]):
-                self._reads[name] += len(more)
+                self.reads[name] += len(more)
             case ast.ClassDef(name=name, body=body):
                 self._functions |= {f"{name}.{entry.name}": entry for entry in body if isinstance(entry, Function)}
             case ast.FunctionDef(name=name) if LOCAL in name or node is self._top.get(name):
@@ -208,18 +216,15 @@ class _Simplifier:
         return not (owner and is_interface) and not any(isinstance(part, ast.Yield | ast.YieldFrom) for part in parts)
 
     def visit_top(self, name: str) -> list[ast.stmt]:
-        self._owner = name
-        return [self._visit_fields(self._with_base(self._top[name]))]
-
-    def _with_base(self, node: Any) -> Any:
-        """A class with the body of its base, if nothing else uses this base."""
-        match node:
-            case ast.ClassDef(bases=[ast.Name(id=base)]) if self._reads[base] == 1 and base not in self._exercises:
-                if isinstance(found := self._top.get(base), ast.ClassDef):
-                    own = {getattr(entry, "name", "") for entry in node.body}
-                    node.body = [entry for entry in found.body if getattr(entry, "name", None) not in own] + node.body
-                    node.bases = found.bases
-        return node
+        """This definition; a class gets the body of its base, if nothing else uses this base."""
+        self._owner, node = name, self._top[name]
+        match getattr(node, "bases", ()):
+            case [ast.Name(id=base)] if self.reads[base] == 1 and base in self._top and base not in self._exercises:
+                own = {getattr(entry, "name", "") for entry in node.body}
+                inherited = self._top[base]
+                node.body = [entry for entry in inherited.body if getattr(entry, "name", None) not in own] + node.body
+                node.bases = getattr(inherited, "bases", [])
+        return self.visit(node)
 
     def _visit_block(self, body: list[ast.stmt]) -> list[ast.stmt]:
         found: list[ast.stmt] = []
@@ -228,7 +233,7 @@ class _Simplifier:
             new = self.visit(node)
             found += [*self._before, *new]
             self._before = []
-            if found and isinstance(found[-1], ast.Return | ast.Raise | ast.Break | ast.Continue):
+            if found and isinstance(found[-1], LEAVES):
                 break
         self._before = outer
         return found
@@ -258,8 +263,8 @@ class _Simplifier:
             case ast.Call(func=func) if (key := _key(func, self._owner)) in self.inlined:
                 function = self._functions[key]
                 return self._inline(node, function.args, function.body, key.rpartition(".")[0] or self._owner)
-            case ast.IfExp(test=test, body=body, orelse=orelse) if (value := _truth(test)) is not None:
-                return self.visit(body if value else orelse)
+            case ast.IfExp(test=test, body=body, orelse=orelse) if (is_true := _truth(test)) is not None:
+                return self.visit(body if is_true else orelse)
             case ast.Pass() | ast.Assert() | ast.Import() | ast.ImportFrom() | ast.Global() | ast.Nonlocal():
                 return []
             case ast.Expr(value=value):
@@ -267,22 +272,22 @@ class _Simplifier:
                 return [] if self._is_pure(node.value) else [node]
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda() as value):
                 return self.visit(_as_function(name, value))
-            case ast.Assign(targets=[ast.Name(id=name) as first, *more], value=value) if more:
-                again = [self._assign(target, ast.Name(name, ast.Load())) for target in more]
-                return [*self._assign(first, value), *(line for lines in again for line in lines)]
-            case ast.Assign(targets=[ast.Tuple(elts=to) | ast.List(elts=to)], value=ast.Tuple(elts=of)) if (
-                len(to) == len(of) and not any(isinstance(part, ast.Starred) for part in (*to, *of))
-            ):
+            case ast.Assign(targets=[ast.Name(id=name), *more], value=value) if more:
+                values = [value, *(ast.Name(name, ast.Load()) for _ in more)]
+                return [line for target, one in zip(node.targets, values) for line in self._assign(target, one)]
+            case ast.Assign(targets=[ast.Tuple(elts=to) | ast.List(elts=to)], value=ast.Tuple(elts=of)) if len(
+                to
+            ) == len(of) and not any(isinstance(part, ast.Starred) for part in (*to, *of)):
                 return [line for target, value in zip(to, of) for line in self._assign(target, value)]
-            case ast.Assign(targets=[ast.Name(id=name)]) if LOCAL in name and self._stores[name] == 1:
+            case ast.Assign(targets=[ast.Name(id=name)]) if LOCAL in name and self.stores[name] == 1:
                 return self._visit_single(node, name)
-            case ast.If(test=test, body=body, orelse=orelse) if (value := _truth(test)) is not None:
-                return self._visit_block(body if value else orelse)
+            case ast.If(test=test, body=body, orelse=orelse) if (is_true := _truth(test)) is not None:
+                return self._visit_block(body if is_true else orelse)
             case ast.If():
                 return self._visit_if(node)
             case ast.While(test=test, orelse=orelse) if _truth(test) is False:
                 return self._visit_block(orelse)
-            case ast.FunctionDef(name=name) if name in self.inlined or (LOCAL in name and not self._reads[name]):
+            case ast.FunctionDef(name=name) if name in self.inlined or (LOCAL in name and not self.reads[name]):
                 return []
             case ast.ClassDef(name=name, body=body):
                 node.body = [one for one in body if f"{name}.{getattr(one, 'name', '')}" not in self.inlined]
@@ -294,10 +299,10 @@ class _Simplifier:
     def _visit_single(self, node: ast.Assign, name: str) -> list[ast.stmt]:
         """An assignment to a name that nothing else assigns to."""
         value = node.value = self.visit(node.value)
-        is_atom = isinstance(value, ast.Constant) or (isinstance(value, ast.Name) and self._stores[value.id] <= 1)
-        if not self._reads[name]:
+        is_atom = isinstance(value, ast.Constant) or (isinstance(value, ast.Name) and self.stores[value.id] <= 1)
+        if not self.reads[name]:
             return [] if self._is_pure(value) else [ast.copy_location(ast.Expr(value), node)]
-        if self._reads[name] == 1 or is_atom:
+        if self.reads[name] == 1 or is_atom:
             self._values[name] = value
             return []
         return [node]
@@ -308,16 +313,15 @@ class _Simplifier:
             node.test, node.body, node.orelse = node.test.operand, node.orelse, node.body
         if not node.body and not node.orelse and self._is_pure(node.test):
             return []
-        after = node.orelse if node.body and isinstance(node.body[-1], ast.Return | ast.Raise | ast.Continue) else []
+        after = node.orelse if node.body and isinstance(node.body[-1], LEAVES) else []
         node.orelse = [] if after else node.orelse
         return [node, *after]
 
     def _visit_made(self, node: Any) -> ast.expr:
         """The name of what a comprehension makes; the loop that makes it comes before."""
-        name = f"made{LOCAL}{node.lineno}:{node.col_offset}"
-        made = ast.Name(name, ast.Load())
+        made = ast.Name(f"made{LOCAL}{node.lineno}:{node.col_offset}", ast.Load())
         if isinstance(node, ast.DictComp):
-            line: ast.stmt = ast.Assign([ast.Subscript(made, node.key, ast.Store())], node.value)
+            line: Any = ast.Assign([ast.Subscript(made, node.key, ast.Store())], node.value)
         else:
             method = "add" if isinstance(node, ast.SetComp) else "append"
             line = ast.Expr(ast.Call(ast.Attribute(made, method, ast.Load()), [node.elt], []))
@@ -325,55 +329,41 @@ class _Simplifier:
             for test in reversed(each.ifs):
                 line = ast.If(test, [line], [])
             line = ast.For(each.target, each.iter, [line], [])
-        empty = {ast.DictComp: ast.Dict([], []), ast.SetComp: ast.Call(ast.Name("set", ast.Load()), [], [])}
-        start = ast.Assign([ast.Name(name, ast.Store())], empty.get(type(node), ast.List([], ast.Load())))
-        located = [ast.copy_location(one, node) for one in (start, line)]
-        self._before += self._visit_block(located)
+        empty = {ast.DictComp: "{}", ast.SetComp: "set()"}.get(type(node), "[]")
+        start = ast.Assign([ast.Name(made.id, ast.Store())], ast.parse(empty, mode="eval").body)
+        self._before += self._visit_block([ast.copy_location(one, node) for one in (start, line)])
         return ast.copy_location(made, node)
 
     def _inline(self, call: ast.Call, arguments: ast.arguments, body: list[ast.stmt], owner: str) -> ast.expr:
         """The value of this call; the statements of the function come before."""
-        names = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args)]
+        names = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args) if arg.arg != "self"]
         values = dict(zip(reversed(names), reversed(arguments.defaults)))
         values |= {arg.arg: value for arg, value in zip(arguments.kwonlyargs, arguments.kw_defaults) if value}
-        given = {name.partition(LOCAL)[0]: name for name in (*names, *(arg.arg for arg in arguments.kwonlyargs))}
         if not any(isinstance(value, ast.Starred) for value in call.args):
-            values |= dict(zip([name for name in names if name != "self"], call.args))
+            values |= dict(zip(names, call.args))
+        given = {name.partition(LOCAL)[0]: name for name in (*names, *(arg.arg for arg in arguments.kwonlyargs))}
         values |= {given[each.arg]: each.value for each in call.keywords if each.arg in given}
         for name, value in values.items():
             self._before += self._assign(ast.Name(name, ast.Store()), value)
         before, self._owner = self._owner, owner
         lines = self._visit_block(body)
         self._owner = before
-        last = lines.pop() if lines and isinstance(lines[-1], ast.Return) else None
+        last: Any = lines.pop() if lines and isinstance(lines[-1], ast.Return) else None
         self._before += lines
-        return (isinstance(last, ast.Return) and last.value) or ast.copy_location(ast.Constant(None), call)
+        return (last and last.value) or ast.copy_location(ast.Constant(None), call)
 
     def _constant(self, name: str) -> ast.expr | None:
         """The value of a name of the module, if it is short and made of constants."""
-        value = self._constants.get(name)
-        if value is None or self._stores[name] or name in self._top:
-            return None
-        parts = list(ast.walk(value))
-        reads = {part.id for part in parts if isinstance(part, ast.Name)}
+        parts = list(ast.walk(self._constants[name])) if name in self._constants and name not in self._top else []
+        variables = {part.id for part in parts if isinstance(part, ast.Name)} - self._fixed.keys()
         is_short = len(parts) <= MAX_CONSTANT_NODES and not any(isinstance(part, ast.Call) for part in parts)
-        return value if is_short and reads <= self._fixed.keys() else None
+        return self._constants[name] if parts and is_short and not variables else None
 
     def _is_pure(self, value: ast.expr) -> bool:
         """Whether computing this value changes nothing, as far as its text says."""
-        for part in ast.walk(value):
-            if isinstance(part, ast.Yield | ast.YieldFrom | ast.Await):
-                return False
-            if isinstance(part, ast.Call):
-                root: ast.expr = part.func
-                is_in_place = isinstance(root, ast.Attribute) and root.attr.endswith("_")
-                while isinstance(root, ast.Attribute):
-                    root = root.value
-                name = root.id if isinstance(root, ast.Name) else ""
-                is_import = name in self._fixed and name not in BUILTINS and root is not part.func
-                if is_in_place or not (is_import or name in WITHOUT_EFFECT):
-                    return False
-        return True
+        calls = [ast.unparse(part.func) for part in ast.walk(value) if isinstance(part, ast.Call)]
+        imports = [name for name in calls if name.partition(".")[0] in self._fixed and "." in name and name[-1] != "_"]
+        return all(name in WITHOUT_EFFECT or name in imports for name in calls)
 
 
 def _key(function: ast.AST, owner: str) -> str:

@@ -20,8 +20,8 @@ from struct import Struct
 from textwrap import dedent
 
 from grader.classroom.intake.submissions import Submission
-from grader.course.chapter_source import Definition, scope_statements
 from grader.classroom.similarity.normal_form import BUILTINS, normal_definitions
+from grader.course.chapter_source import Definition, scope_statements
 from grader.course.source import SourceProblem, check_shape, parse, read_source
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import EXERCISES, SOLUTIONS, TESTS, Exercise, load_syllabus
@@ -41,24 +41,38 @@ MAX_WORD_LENGTH = 20  # a longer text is a sentence, which says nothing about th
 SKIPPED = frozenset({"ctx", "annotation", "returns", "type_comment", "type_params", "kind"})
 
 
-def find_definitions(tree: ast.Module, exercises: Collection[str] = ()) -> dict[str, list[tuple[ast.stmt, list[Token]]]]:
-    """In normal form, with its tokens: the last definition of each exercise, and under "" what these use besides.
+@dataclass(frozen=True)
+class NormalDefinition:
+    first: int  # line, also of what is not in the tokens
+    end: int
+    tokens: list[Token]
 
-    SourceProblem if this is nested too deeply.
+
+def find_definitions(tree: ast.Module, exercises: Collection[str] = ()) -> dict[str, list[NormalDefinition]]:
+    """In normal form: the last definition of each exercise, and under "" the others that these use.
+
+    SourceProblem if they are nested too deeply.
     """
     fixed = fixed_names(tree)
-    found: dict[str, list[tuple[ast.stmt, list[Token]]]] = {}
+    found: dict[str, list[NormalDefinition]] = {}
     try:
-        definitions = normal_definitions(tree, exercises or _exercise_names(), _known_attributes(), fixed)
-        for name, nodes in definitions.items():
-            check_shape(ast.Module(nodes, []), "the file")
-            for node in nodes:
-                reader = _TokenReader(fixed)
-                reader.visit(node, 0)
-                found.setdefault(name, []).append((node, reader.found))
+        every = normal_definitions(tree, exercises or _exercise_names(), _known_attributes(), fixed)
+        for name, node in ((name, node) for name, nodes in every.items() for node in nodes):
+            check_shape(ast.Module([node], []), "the file")
+            reader = _TokenReader(fixed)
+            reader.visit(node, 0)
+            lines = [node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))]
+            one = NormalDefinition(min(lines), node.end_lineno or node.lineno, reader.found)
+            found.setdefault(name, []).append(one)
     except RecursionError:
         raise SourceProblem("it calls too many functions inside each other") from None
     return found
+
+
+@lru_cache(maxsize=128)  # a pair of complete courses has 42 chapters
+def read_definitions(text: str) -> dict[str, list[NormalDefinition]]:
+    """Those of a chapter. SourceProblem if it is not valid Python, or nested too deeply."""
+    return find_definitions(parse(text))
 
 
 @cache
@@ -154,13 +168,11 @@ class _TokenReader:
 
 RUN_LENGTH = 7
 MIN_RUN_LENGTH = 5  # of a whole statement
-WINDOW = 4
 MAX_PIECES = 4000  # of one exercise; the longest one of the reference has 300
 Piece = int
 Run = tuple[Piece, int, int]  # its number, and the places of its tokens: from, and up to but not including
 ExerciseKey = tuple[str, str]  # the chapter's module, and the exercise's name, or "" for the other definitions
-WHOLE = "the whole text"
-_NO_ARGUMENTS = ast.parse("def f(): pass").body[0].args
+WHOLE = "whole_text"
 TEXT_CODES = 1 << 32  # codes from here on are texts; smaller ones are distances of variables
 _pack = Struct(f"<{RUN_LENGTH}Q").pack
 _FENCED = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -178,58 +190,44 @@ class Work:
     sources: Mapping[str, str] = field(default_factory=dict)  # module → text
 
 
-@lru_cache(maxsize=16)  # people with the same files follow each other if one group handed them in
 def chapter_pieces(text: str) -> dict[str, set[Piece]]:
     """The pieces of each exercise that a chapter defines, and under "" those of its other definitions.
 
     SourceProblem if it is not valid Python.
     """
-    found = find_definitions(parse(text))
-    return {name: {number for _, tokens in every for run in number_runs(tokens) for number, _, _ in winnow(run)} for name, every in found.items()}
+    read = read_definitions(text).items()
+    return {name: {run[0] for one in every for run in number_runs(one.tokens)} for name, every in read}
 
 
 def all_pieces(text: str) -> set[Piece]:
-    """Every piece of a text of the course, also those that winnowing drops, so that none of them counts anywhere."""
+    """Every piece of a text of the course: of its exercises, of its other definitions, and of all its statements."""
     tree = parse(text)
-    statements = ast.Module([ast.FunctionDef(WHOLE, _NO_ARGUMENTS, tree.body, [])], [])
+    whole = ast.FunctionDef(WHOLE, ast.arguments([], [], None, [], [], None, []), tree.body, [], lineno=1)
     names = {node.name for node in scope_statements(tree.body) if isinstance(node, Definition)}
-    read = [find_definitions(tree), find_definitions(tree, names | {WHOLE}), find_definitions(statements, {WHOLE})]
-    tokens = [tokens for found in read for every in found.values() for _, tokens in every]
-    return {number for each in tokens for run in number_runs(each) for number, _, _ in run}
+    read = [find_definitions(ast.Module([*tree.body, whole], []), {*names, WHOLE})]
+    read += [] if names <= _exercise_names() else [find_definitions(tree)]
+    definitions = [one for found in read for every in found.values() for one in every]
+    return {run[0] for one in definitions for run in number_runs(one.tokens)}
 
 
-def number_runs(tokens: Sequence[Token]) -> Iterator[list[Run]]:
-    """For each statement, its runs of tokens with their numbers; what is shorter than a run is one of its own."""
+def number_runs(tokens: Sequence[Token]) -> Iterator[Run]:
+    """Each run of tokens in a statement, with its number; a statement that is shorter than a run is one of its own."""
     ends = [place for place, (text, _) in enumerate(tokens) if text == END]
     for first, end in zip(ends, [*ends[1:], len(tokens)]):
         last: dict[str, int] = {}
         codes: list[int] = []
-        for place in range(first + 1, end):
-            text = tokens[place][0]
+        for place, (text, _) in enumerate(tokens[first + 1 : end]):
             if text[0] == VARIABLE:
                 codes.append(place - last.get(text, place))
                 last[text] = place
             else:
                 codes.append(TEXT_CODES | zlib.crc32(text.encode("utf-8", "surrogatepass")))
         codes += [0] * (RUN_LENGTH - len(codes) if len(codes) >= MIN_RUN_LENGTH else 0)
-        runs = []
         for start in range(len(codes) - RUN_LENGTH + 1):
             window = codes[start : start + RUN_LENGTH]
             run = [0 if place < code < TEXT_CODES else code for place, code in enumerate(window)]
-            runs.append((zlib.crc32(_pack(*run)), first + 1 + start, min(end, first + 1 + start + RUN_LENGTH)))
-        yield runs
-
-
-def winnow(runs: Sequence[Run]) -> Iterator[Run]:
-    """Of each WINDOW runs the one with the smallest number, the first of several; each run once."""
-    numbers = [run[0] for run in runs]
-    previous = -1
-    for start in range(max(1, len(runs) - WINDOW + 1) if runs else 0):
-        window = numbers[start : start + WINDOW]
-        place = start + window.index(min(window))
-        if place != previous:
-            yield runs[place]
-            previous = place
+            place = first + 1 + start
+            yield zlib.crc32(_pack(*run)), place, min(end, place + RUN_LENGTH)
 
 
 @cache
