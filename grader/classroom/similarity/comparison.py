@@ -5,7 +5,8 @@ is 1 if only one or two people have it, and falls with the logarithm to 0 if all
 solve an exercise makes no pair similar, but a group that shares unusual code stays visible.
 
 A whole class may share one copied solution, which then seems usual. So people whose code is equal are also listed as a
-group, however many they are, with the part of this code that counts in pairs.
+group, however many they are, with the part of this code that counts in pairs. Who cannot be in a pair, because the code
+is common or the course explains it, is named; and with a discount of 0, code counts in full, however common it is.
 """
 
 from __future__ import annotations

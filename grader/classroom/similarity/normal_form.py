@@ -193,9 +193,9 @@ class _Simplifier:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 self.stores[name] += 1
             case ast.Name(id=name):
-                self.reads[name] += 1
-                if name in self._top and name not in self.reached:
+                if name in self._top and not self.reads[name] and name not in self._exercises:
                     self.reached.append(name)
+                self.reads[name] += 1
             case ast.Attribute():
                 self.reads[_key(node, owner)] += 1
             case ast.Call(func=func):
@@ -275,9 +275,9 @@ class _Simplifier:
             case ast.Assign(targets=[ast.Name(id=name), *more], value=value) if more:
                 values = [value, *(ast.Name(name, ast.Load()) for _ in more)]
                 return [line for target, one in zip(node.targets, values) for line in self._assign(target, one)]
-            case ast.Assign(targets=[ast.Tuple(elts=to) | ast.List(elts=to)], value=ast.Tuple(elts=of)) if len(
-                to
-            ) == len(of) and not any(isinstance(part, ast.Starred) for part in (*to, *of)):
+            case ast.Assign(targets=[ast.Tuple(elts=to)], value=ast.Tuple(elts=of)) if len(to) == len(of) and not any(
+                isinstance(part, ast.Starred) for part in (*to, *of)
+            ):
                 return [line for target, value in zip(to, of) for line in self._assign(target, value)]
             case ast.Assign(targets=[ast.Name(id=name)]) if LOCAL in name and self.stores[name] == 1:
                 return self._visit_single(node, name)

@@ -1,8 +1,8 @@
-"""Pieces of code that can be compared: each run of RUN_LENGTH tokens becomes a number, and winnowing keeps some.
+"""Pieces of code that can be compared: each run of RUN_LENGTH tokens in a statement becomes a number.
 
-In a run, a variable is the distance to its previous use in the same run: its name does not matter, but its use does. Of
-WINDOW runs in a row, winnowing (Schleimer, Wilkerson and Aiken, 2003) keeps the one with the smallest number. So if two
-people share RUN_LENGTH + WINDOW - 1 tokens in a row, they share a piece. The numbers are the same on every machine.
+The code is in normal form (normal_form.py). In a run, a variable is the distance to its previous use in the same run:
+its name does not matter, but its use does. No run has tokens of two statements, so the order of statements makes no
+difference. The numbers are the same on every machine.
 
 Two people may both have pieces that the course explains without having seen each other's work: those of the reference,
 the stubs, the code in the lessons, and the correct variants in tests/variants (where the kit has them).
@@ -28,10 +28,9 @@ from grader.course.syllabus import EXERCISES, SOLUTIONS, TESTS, Exercise, load_s
 
 # ---- tokens
 #
-# A definition becomes tokens that stay the same when somebody renames variables or changes comments or the layout.
-# Docstrings and annotations make no difference either. The tokens come from the syntax tree. Names that a learner
-# chooses become variables: parameters, local names, helper functions, attributes of `self` that the reference does not
-# use. Names of exercises, of torch and of Python stay. `x += 1` gives the same tokens as `x = x + 1`.
+# A definition in normal form becomes tokens without names that a learner chooses: parameters, local names, helper
+# functions, attributes of `self` that the reference does not use. Names of exercises, of torch and of Python stay.
+
 
 
 Token = tuple[str, int]  # its text and its line; the text of a variable begins with VARIABLE
@@ -43,7 +42,7 @@ SKIPPED = frozenset({"ctx", "annotation", "returns", "type_comment", "type_param
 
 @dataclass(frozen=True)
 class NormalDefinition:
-    first: int  # line, also of what is not in the tokens
+    first: int  # its lines in the file; tokens of helpers that moved into it have others
     end: int
     tokens: list[Token]
 
