@@ -52,7 +52,9 @@ def reorder_everything(text: str) -> str:
     tree = ast.parse(reorder_functions(text))
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
-            node.body = [entry for entry in node.body if not isinstance(entry, ast.FunctionDef)] + [entry for entry in node.body if isinstance(entry, ast.FunctionDef)][::-1]
+            node.body = [entry for entry in node.body if not isinstance(entry, ast.FunctionDef)] + [
+                entry for entry in node.body if isinstance(entry, ast.FunctionDef)
+            ][::-1]
     properties = "@property" in text and ".setter" in text  # a setter has to follow its property
     return reorder_functions(text) if properties else ast.unparse(tree)
 
@@ -85,9 +87,17 @@ class _Extract(ast.NodeTransformer):
             if not isinstance(statement, ast.Assign | ast.Return) or statement.value is None:
                 continue
             parts = list(ast.walk(statement.value))
-            if len(parts) < 6 or any(isinstance(part, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Lambda) for part in parts) or "super(" in ast.unparse(statement.value):
+            if (
+                len(parts) < 6
+                or any(isinstance(part, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Lambda) for part in parts)
+                or "super(" in ast.unparse(statement.value)
+            ):
                 continue
-            words = dict.fromkeys(part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and part.id in local)
+            words = dict.fromkeys(
+                part.id
+                for part in parts
+                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and part.id in local
+            )
             name, code = f"_part_{next(self.number)}", ast.unparse(statement.value)
             if self.as_lambda:
                 statement.value = _expression(f"(lambda {', '.join(words)}: {code})({', '.join(words)})")
@@ -114,17 +124,44 @@ def split_into_helpers(text: str) -> str:
     """The second half of each function moves into a function that is called once, at its end."""
     tree, helpers = ast.parse(text), []
     for node in tree.body:
-        if not isinstance(node, ast.FunctionDef) or not _is_plain(node) or len(node.body) < 3 or any(isinstance(part, ast.Nonlocal | ast.Global) for part in ast.walk(node)):
+        if (
+            not isinstance(node, ast.FunctionDef)
+            or not _is_plain(node)
+            or len(node.body) < 3
+            or any(isinstance(part, ast.Nonlocal | ast.Global) for part in ast.walk(node))
+        ):
             continue
         half = len(node.body) // 2
-        rest = ast.FunctionDef(f"_rest_of_{node.name}", ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]), node.body[half:], [], lineno=1)
-        before = {part.id for statement in node.body[:half] for part in ast.walk(statement) if isinstance(part, ast.Name | ast.FunctionDef) and isinstance(getattr(part, "ctx", None), ast.Store)}
+        rest = ast.FunctionDef(
+            f"_rest_of_{node.name}",
+            ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]),
+            node.body[half:],
+            [],
+            lineno=1,
+        )
+        before = {
+            part.id
+            for statement in node.body[:half]
+            for part in ast.walk(statement)
+            if isinstance(part, ast.Name | ast.FunctionDef) and isinstance(getattr(part, "ctx", None), ast.Store)
+        }
         before |= {statement.name for statement in node.body[:half] if isinstance(statement, ast.FunctionDef)}
         given = before | {arg.arg for arg in ast.walk(node.args) if isinstance(arg, ast.arg)}
-        used = [name for name in sorted(given) if any(isinstance(part, ast.Name) and part.id == name for statement in rest.body for part in ast.walk(statement))]
+        used = [
+            name
+            for name in sorted(given)
+            if any(
+                isinstance(part, ast.Name) and part.id == name
+                for statement in rest.body
+                for part in ast.walk(statement)
+            )
+        ]
         rest.args.args = [ast.arg(name) for name in used]
         helpers.append(rest)
-        node.body = [*node.body[:half], *_statements(f"def f():\n    return _rest_of_{node.name}({', '.join(used)})")[0].body]
+        node.body = [
+            *node.body[:half],
+            *_statements(f"def f():\n    return _rest_of_{node.name}({', '.join(used)})")[0].body,
+        ]
     tree.body += helpers
     return ast.unparse(ast.fix_missing_locations(tree))
 
@@ -147,8 +184,17 @@ class _Loops(ast.NodeTransformer):
         found: list[ast.stmt] = []
         for statement in block:
             match statement:
-                case ast.For(target=target, iter=source, body=[ast.Expr(ast.Call(ast.Attribute(ast.Name(id=name), "append"), [value]))], orelse=[]) if found and ast.unparse(found[-1]) == f"{name} = []":
-                    found[-1] = ast.Assign([ast.Name(name, ast.Store())], ast.ListComp(value, [ast.comprehension(target, source, [], 0)]), lineno=1)
+                case ast.For(
+                    target=target,
+                    iter=source,
+                    body=[ast.Expr(ast.Call(ast.Attribute(ast.Name(id=name), "append"), [value]))],
+                    orelse=[],
+                ) if found and ast.unparse(found[-1]) == f"{name} = []":
+                    found[-1] = ast.Assign(
+                        [ast.Name(name, ast.Store())],
+                        ast.ListComp(value, [ast.comprehension(target, source, [], 0)]),
+                        lineno=1,
+                    )
                     continue
                 case ast.Assign() | ast.Return() | ast.Expr() | ast.AnnAssign() if statement.value is not None:
                     for part in [part for part in ast.walk(statement.value) if isinstance(part, ast.Call)]:
@@ -196,7 +242,11 @@ class _DeadCode(ast.NodeTransformer):
     def visit_Module(self, node: ast.Module) -> ast.AST:
         self.generic_visit(node)
         unused = "def _unused_{0}(a, b):\n    c = [a * {0} + i for i in range(b) if i % 3]\n    return sorted(c)[::2] + [len(c), max(c) - min(c)]"
-        node.body = [part for place, entry in enumerate(node.body) for part in (entry, *(_statements(unused.format(place)) if isinstance(entry, Definition) else ()))]
+        node.body = [
+            part
+            for place, entry in enumerate(node.body)
+            for part in (entry, *(_statements(unused.format(place)) if isinstance(entry, Definition) else ()))
+        ]
         node.body += _statements("VERSION = 3\nif __name__ == '__main__':\n    print('my own work')")
         return node
 
@@ -213,7 +263,11 @@ class _Types(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         [target] = node.targets[:1]
-        return ast.AnnAssign(target, _expression("object"), node.value, 1) if isinstance(target, ast.Name) and len(node.targets) == 1 else node
+        return (
+            ast.AnnAssign(target, _expression("object"), node.value, 1)
+            if isinstance(target, ast.Name) and len(node.targets) == 1
+            else node
+        )
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         self.generic_visit(node)
@@ -223,7 +277,9 @@ class _Types(ast.NodeTransformer):
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.body = [self.visit(entry) if isinstance(entry, ast.FunctionDef) else entry for entry in node.body]  # fields of a dataclass stay
+        node.body = [
+            self.visit(entry) if isinstance(entry, ast.FunctionDef) else entry for entry in node.body
+        ]  # fields of a dataclass stay
         return node
 
 
@@ -239,8 +295,13 @@ class _Merge(ast.NodeTransformer):
         place = 0
         while place + 1 < len(node.body):
             match node.body[place : place + 2]:
-                case [ast.Assign(targets=[ast.Name() | ast.Attribute() as a], value=first), ast.Assign(targets=[ast.Name() | ast.Attribute() as b], value=second)] if ast.unparse(a) not in ast.unparse(second):
-                    node.body[place : place + 2] = [ast.Assign([ast.Tuple([a, b], ast.Store())], ast.Tuple([first, second], ast.Load()), lineno=1)]
+                case [
+                    ast.Assign(targets=[ast.Name() | ast.Attribute() as a], value=first),
+                    ast.Assign(targets=[ast.Name() | ast.Attribute() as b], value=second),
+                ] if ast.unparse(a) not in ast.unparse(second):
+                    node.body[place : place + 2] = [
+                        ast.Assign([ast.Tuple([a, b], ast.Store())], ast.Tuple([first, second], ast.Load()), lineno=1)
+                    ]
             place += 1
         return node
 
@@ -250,12 +311,28 @@ def merge_lines(text: str) -> str:
     tree = _Types().visit(ast.parse(text))  # an annotated assignment cannot be merged
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
-            node.body = [ast.Assign([part.target], part.value, lineno=1) if isinstance(part, ast.AnnAssign) else part for part in node.body]
+            node.body = [
+                ast.Assign([part.target], part.value, lineno=1) if isinstance(part, ast.AnnAssign) else part
+                for part in node.body
+            ]
     lines: list[str] = []
     for line in ast.unparse(ast.fix_missing_locations(_Merge().visit(tree))).splitlines():
         indent = line[: len(line) - len(line.lstrip())]
-        simple = " = " in line and line.rstrip()[-1] not in ":([{," and not line.lstrip().startswith(("@", "def", "for", "if", "return", "with", "class"))
-        if simple and indent and lines and lines[-1].startswith(indent) and lines[-1][len(indent) :][0] != " " and " = " in lines[-1] and lines[-1][-1] != ":" and '"""' not in lines[-1]:
+        simple = (
+            " = " in line
+            and line.rstrip()[-1] not in ":([{,"
+            and not line.lstrip().startswith(("@", "def", "for", "if", "return", "with", "class"))
+        )
+        if (
+            simple
+            and indent
+            and lines
+            and lines[-1].startswith(indent)
+            and lines[-1][len(indent) :][0] != " "
+            and " = " in lines[-1]
+            and lines[-1][-1] != ":"
+            and '"""' not in lines[-1]
+        ):
             lines[-1] += "; " + line.strip()
         else:
             lines.append(line)
@@ -288,7 +365,9 @@ def use_lambdas(text: str) -> str:
             case ast.FunctionDef(body=[ast.Return(value=ast.expr() as value)]) if _is_plain(node):
                 for arg in [part for part in ast.walk(node.args) if isinstance(part, ast.arg)]:
                     arg.annotation = None
-                tree.body[place] = ast.Assign([ast.Name(node.name, ast.Store())], ast.Lambda(node.args, value), lineno=1)
+                tree.body[place] = ast.Assign(
+                    [ast.Name(node.name, ast.Store())], ast.Lambda(node.args, value), lineno=1
+                )
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
@@ -322,8 +401,12 @@ class _Names(ast.NodeTransformer):
         body: list[ast.stmt] = []
         for statement in node.body:
             match statement:
-                case ast.Return(value=ast.expr() as value) | ast.Assign(value=value) if not isinstance(value, ast.Name | ast.Constant):
-                    if isinstance(value, ast.Call) and not any(isinstance(part, ast.NamedExpr) for part in ast.walk(value)):
+                case ast.Return(value=ast.expr() as value) | ast.Assign(value=value) if not isinstance(
+                    value, ast.Name | ast.Constant
+                ):
+                    if isinstance(value, ast.Call) and not any(
+                        isinstance(part, ast.NamedExpr) for part in ast.walk(value)
+                    ):
                         for place, argument in enumerate(value.args):
                             if isinstance(argument, ast.Call | ast.BinOp | ast.Attribute):
                                 body.append(self._name(argument))
@@ -356,7 +439,11 @@ class _Operands(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         if len(node.ops) == 1 and type(node.ops[0]) in self.SWAPPED:
-            node.left, node.ops, node.comparators = node.comparators[0], [self.SWAPPED[type(node.ops[0])]()], [node.left]
+            node.left, node.ops, node.comparators = (
+                node.comparators[0],
+                [self.SWAPPED[type(node.ops[0])]()],
+                [node.left],
+            )
         return node
 
 
@@ -371,7 +458,9 @@ class _Choices(ast.NodeTransformer):
         if not isinstance(node.value, ast.IfExp):
             return node
         targets, choice = node.targets, node.value
-        return ast.If(choice.test, [ast.Assign(targets, choice.body, lineno=1)], [ast.Assign(targets, choice.orelse, lineno=1)])
+        return ast.If(
+            choice.test, [ast.Assign(targets, choice.body, lineno=1)], [ast.Assign(targets, choice.orelse, lineno=1)]
+        )
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         if not isinstance(node.value, ast.IfExp):
@@ -423,7 +512,7 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "a class around": put_into_class,
     "a name for every step": name_every_step,
     "seven at once": _several(exchange_loops, change_statements, extract_helpers, add_dead_code, add_if_true, rename_variables, change_comments),
-    "wrapped seven times": _several(split_into_helpers, wrap_functions, add_dead_code, put_into_class, change_types, rename_variables, reorder_functions),
+    "wrapped seven times": _several(split_into_helpers, wrap_functions, add_dead_code, put_into_class, change_types, rename_variables, change_comments),
 }  # fmt: skip
 
 # These make a difference: the operation is another one, or only somebody who runs the code can see that it is the same.

@@ -22,7 +22,7 @@ from textwrap import dedent
 from grader.classroom.intake.submissions import Submission
 from grader.classroom.similarity.normal_form import BUILTINS, normal_definitions
 from grader.course.chapter_source import Definition, scope_statements
-from grader.course.source import SourceProblem, check_shape, parse, read_source
+from grader.course.source import SourceProblem, check_shape, module_names, parse, read_source
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import EXERCISES, SOLUTIONS, TESTS, Exercise, load_syllabus
 
@@ -281,6 +281,8 @@ def read_works(
                     problems.append(f"{name or 'the other code'} of {module}.py is too long to compare")
                 elif rest := frozenset(found[name] - explained):
                     pieces[module, name] = rest
+            for name in sorted(modules[module] & module_names(text) - found.keys()):
+                problems.append(f"{name} of {module}.py is the result of a computation, so it is not compared")
         problems += [sentence for sentence in one.broken.values() if sentence != one.problem]
         notes += [f"{one.name}: {sentence}" for sentence in problems]
         works.append(Work(one.name, one.digest, groups.get(one.name) or one.group, pieces, sources))

@@ -110,6 +110,11 @@ def test_somebody_whose_code_the_course_explains_is_named():
     assert chapter_pieces(short["ch03_attention"])["padding_mask"] <= explained_pieces()
 
 
+def test_an_exercise_that_is_computed_is_named_as_not_compared():
+    text = "def make(scale):\n    return lambda x, dim=-1: x.mul(scale).softmax(dim)\nsoftmax = make(1)\n"
+    assert compared(a_submission("A", {"ch03_attention": text})).notes == ["A: softmax of ch03_attention.py is the result of a computation, so it is not compared"]
+
+
 def test_hostile_code_costs_only_its_own_author():
     chain = "def softmax(x):\n    a0 = x\n" + "".join(f"    a{n + 1} = f(a{n}, 1)\n" for n in range(3000)) + "    return a3000\n"
     calls = "".join(f"def f{n}(x):\n    return f{n + 1}(x) + 1\n" for n in range(2000)) + "def softmax(x):\n    return f0(x)\n"
