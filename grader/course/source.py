@@ -148,7 +148,7 @@ def _parse(text: str, file: str) -> ast.Module:
     except (RecursionError, MemoryError, SystemError, OverflowError):
         advice = "split its longest expression into several statements"
         raise TooComplex(f"{file} is too deeply nested or too long for Python to parse; {advice}", file=file) from None
-    _check_shape(tree, file)
+    check_shape(tree, file)
     return tree
 
 
@@ -157,13 +157,13 @@ _parse_short = lru_cache(maxsize=32)(_parse)
 _parse_long = lru_cache(maxsize=4)(_parse)
 
 
-def _check_shape(tree: ast.Module, file: str) -> None:
+def check_shape(tree: ast.Module, file: str) -> None:
     """SourceProblem where a tree is too deep for Python's stack, or takes too much memory."""
     level: list[ast.AST] = [tree]
     depth = nodes = line = 0
     while level:
         depth, nodes = depth + 1, nodes + len(level)
-        line = next((node.lineno for node in level if isinstance(node, ast.expr | ast.stmt)), line)
+        line = next((node.lineno for node in level if hasattr(node, "lineno")), line)
         if depth > MAX_TREE_LEVELS:
             what = f"this is nested too deeply (more than {MAX_TREE_LEVELS} levels)"
             message = f"{file}, line {line}: {what}; split it into several statements"

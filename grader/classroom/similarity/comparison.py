@@ -5,7 +5,8 @@ is 1 if only one or two people have it, and falls with the logarithm to 0 if all
 solve an exercise makes no pair similar, but a group that shares unusual code stays visible.
 
 A whole class may share one copied solution, which then seems usual. So people whose code is equal are also listed as a
-group, however many they are, with the part of this code that counts in pairs.
+group, however many they are, with the part of this code that counts in pairs. Who cannot be in a pair, because the code
+is common or the course explains it, is named; and with a discount of 0, code counts in full, however common it is.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ MIN_EXERCISE_WEIGHT = 10  # of an exercise's pieces, from which it can be alike;
 MIN_ALIKE_PERCENT = 60  # from which two versions of an exercise are alike
 MIN_PAIR_WEIGHT = 25  # of all alike exercises, from which a pair is listed if it has LISTED_PERCENT
 LISTED_PERCENT = 40
-SURE_PAIR_WEIGHT = 60  # from which a pair is listed anyway: somebody may have copied a part of the work
+MIN_GROUP_PIECES = 60  # of a group; all of a short formula is equal more often
+SURE_PAIR_WEIGHT = 120  # from which a pair is listed anyway: somebody may have copied a part of the work
 SMALL_CLASS = 20  # people; in a smaller class, three of three people are no usual way
 COMMON_SHARE = 4  # what more than a quarter of a large class has is not counted at all
 UNIT = 1000  # weights are whole numbers of thousandths, so that sums do not depend on their order
@@ -95,6 +97,8 @@ class Comparison:
     found: int  # all that are listed
     identical: Sequence[Sequence[str]]  # names of people with identical files
     notes: Sequence[str]  # what is not compared
+    common: Sequence[str]  # names of people who can be in no pair, because so many people have their code
+    short: Sequence[str]  # names of people with too little code that the course does not explain
 
     @property
     def compared(self) -> int:
@@ -113,15 +117,28 @@ class Comparison:
         return self.works[pair.first].name, self.works[pair.second].name
 
 
-def compare(submissions: Sequence[Submission], exercises: Sequence[Exercise], groups: Mapping[str, str]) -> Comparison:
-    """Compare the submissions; the order is that of the submissions' names."""
+def compare(
+    submissions: Sequence[Submission], exercises: Sequence[Exercise], groups: Mapping[str, str], discount: int = 100
+) -> Comparison:
+    """Compare the submissions; the order is that of the submissions' names.
+
+    With a `discount` of 0 percent, code counts in full, however many people have it.
+    """
     works, notes = read_works(submissions, exercises, groups)
-    weights = _weigh(works)
+    weights = _weigh(works, discount)
     pairs = _find_pairs(works, weights)
     listed = {(pair.first, pair.second) for pair in pairs}
     equal = [group for group in _find_groups(works, weights) if group.places not in listed]
     identical = [[works[place].name for place in places] for places in _list_identical(works)]
-    return Comparison(works, exercises, equal, pairs[:MAX_PAIRS], len(pairs), identical, notes)
+    short = [one.name for one in works if one.sources and not _has_enough(one, dict.fromkeys(weights, UNIT))]
+    few = [one.name for one in works if one.sources and not _has_enough(one, weights) and one.name not in {*short}]
+    return Comparison(works, exercises, equal, pairs[:MAX_PAIRS], len(pairs), identical, notes, few, short)
+
+
+def _has_enough(work: Work, weights: Mapping[Piece, int]) -> bool:
+    """Whether this person can be in a pair with anyone."""
+    exercises = [sum(weights[piece] for piece in pieces) for pieces in work.pieces.values()]
+    return sum(one for one in exercises if one >= MIN_EXERCISE_WEIGHT * UNIT) >= MIN_PAIR_WEIGHT * UNIT
 
 
 def _find_groups(works: Sequence[Work], weights: Mapping[Piece, int]) -> list[EqualGroup]:
@@ -138,7 +155,7 @@ def _find_groups(works: Sequence[Work], weights: Mapping[Piece, int]) -> list[Eq
         common = [(name, pieces) for name, pieces, places in shared if set(people) <= set(places)]
         weighed = [(*name, 100, sum(weights[piece] for piece in pieces) / UNIT, pieces) for name, pieces in common]
         groups.append(EqualGroup(people, tuple(sorted(starmap(AlikeExercise, weighed), key=_by_size))))
-    large = [group for group in groups if group.pieces >= MIN_PAIR_WEIGHT]
+    large = [group for group in groups if group.pieces >= MIN_GROUP_PIECES]
     return sorted(large, key=lambda group: (-len(group.places), -group.pieces, group.places))
 
 
@@ -166,7 +183,7 @@ def _find_pairs(works: Sequence[Work], weights: Mapping[Piece, int]) -> list[Pai
     for (first, second), exercises in alike.items():
         one, other = works[first], works[second]
         own, others = totals[first], totals[second]
-        weight_of = {name: shared[name][first, second] for name in own.keys() & others.keys()}
+        weight_of = {name: shared[name][first, second] for name in own.keys() & others.keys() & shared.keys()}
         is_group = one.group and one.group == other.group
         if is_group or sum(weight_of[name] for name in exercises) < MIN_PAIR_WEIGHT * UNIT:
             continue
@@ -189,7 +206,7 @@ def _percent(same: int, total: int) -> int:
     return 200 * same // total if total else 0
 
 
-def _weigh(works: Sequence[Work]) -> dict[Piece, int]:
+def _weigh(works: Sequence[Work], discount: int) -> dict[Piece, int]:
     """The weight of each piece in thousandths. A group counts as one person."""
     owners: dict[Piece, set[str]] = defaultdict(set)
     for place, work in enumerate(works):
@@ -197,7 +214,7 @@ def _weigh(works: Sequence[Work]) -> dict[Piece, int]:
             for piece in pieces:
                 owners[piece].add(work.group or f"\0{place}")
     people = max(SMALL_CLASS, len({work.group or f"\0{place}" for place, work in enumerate(works)}))
-    by_count = {count: _weight_of(count, people) for count in range(1, people + 1)}
+    by_count = {n: UNIT - (UNIT - _weight_of(n, people)) * discount // 100 for n in range(1, people + 1)}
     return {piece: by_count[len(found)] for piece, found in owners.items()}
 
 

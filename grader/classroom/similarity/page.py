@@ -20,10 +20,8 @@ from grader.classroom.similarity.pieces import (
     Piece,
     Run,
     Token,
-    find_definitions,
-    fixed_names,
     number_runs,
-    read_tokens,
+    read_definitions,
 )
 from grader.course.source import parse, split_lines
 
@@ -144,9 +142,8 @@ class _Definition:
 
     tokens: list[Token]
     runs: list[Run]
-    first: int  # line
-    docstrings: frozenset[int]  # lines
-    lines: list[str]
+    lines: dict[int, str]  # number → text, also those of helpers that moved into it
+    continued: frozenset[int]  # lines at which no part of the code begins
 
     def common(self, pieces: Collection[Piece]) -> set[Piece]:
         return {number for number, _, _ in self.runs if number in pieces}
@@ -155,15 +152,10 @@ class _Definition:
         """Its lines, without docstrings and empty ones."""
         runs = [(start, end) for number, start, end in self.runs if number in pieces]
         alike = {self.tokens[place][1] for start, end in runs for place in range(start, end)}
-        with_code = {line for _, line in self.tokens}
         shown: list[Line] = []
-        for number, code in enumerate(self.lines, start=self.first):
-            if number in self.docstrings:
-                continue
-            if code and number not in with_code and not code.lstrip().startswith("#"):
-                shown.append(Line(number, code, bool(shown) and shown[-1].is_alike))  # the end of a longer statement
-            elif code:
-                shown.append(Line(number, code, number in alike))
+        for number, code in self.lines.items():  # a statement of several lines is marked whole
+            is_alike = shown[-1].is_alike if shown and number in self.continued else number in alike
+            shown.append(Line(number, code, is_alike))
         return shown
 
 
@@ -180,16 +172,16 @@ def mark_both(texts: tuple[str, str], name: str, pieces: Collection[Piece]) -> t
 @lru_cache(maxsize=4096)
 def _read(text: str, name: str) -> list[_Definition]:
     tree, lines = parse(text), [line.rstrip() for line in split_lines(text)]
-    fixed = fixed_names(tree)
+    starts = {line for part in ast.walk(tree) if (line := getattr(part, "lineno", 0))}
+    docstrings: set[int] = set()
+    for part in ast.walk(tree):
+        match part:
+            case ast.Expr(value=ast.Constant(value=str()) as literal):
+                docstrings |= {*range(literal.lineno, (literal.end_lineno or literal.lineno) + 1)}
     found = []
-    for node in find_definitions(tree).get(name, []):
-        decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
-        tokens, first = read_tokens(node, fixed), min([node.lineno, *decorators])
-        docstrings: set[int] = set()
-        for part in ast.walk(node):
-            match part:
-                case ast.Expr(value=ast.Constant(value=str()) as literal):
-                    docstrings |= {*range(literal.lineno, (literal.end_lineno or literal.lineno) + 1)}
-        own = lines[first - 1 : node.end_lineno]
-        found.append(_Definition(tokens, list(number_runs(tokens)), first, frozenset(docstrings), own))
+    for one in read_definitions(text).get(name, []):
+        numbers = sorted({*range(one.first, one.end + 1), *(line for _, line in one.tokens)} - docstrings - {0})
+        shown = {number: lines[number - 1] for number in numbers if lines[number - 1]}
+        continued = frozenset(number for number in {*shown} - starts if not shown[number].lstrip().startswith("#"))
+        found.append(_Definition(one.tokens, list(number_runs(one.tokens)), shown, continued))
     return found

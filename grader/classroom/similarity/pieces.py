@@ -1,8 +1,8 @@
-"""Pieces of code that can be compared: each run of RUN_LENGTH tokens becomes a number, and winnowing keeps some.
+"""Pieces of code that can be compared: each run of RUN_LENGTH tokens in a statement becomes a number.
 
-In a run, a variable is the distance to its previous use in the same run: its name does not matter, but its use does. Of
-WINDOW runs in a row, winnowing (Schleimer, Wilkerson and Aiken, 2003) keeps the one with the smallest number. So if two
-people share RUN_LENGTH + WINDOW - 1 tokens in a row, they share a piece. The numbers are the same on every machine.
+The code is in normal form (normal_form.py). In a run, a variable is the distance to its previous use in the same run:
+its name does not matter, but its use does. No run has tokens of two statements, so the order of statements makes no
+difference. The numbers are the same on every machine.
 
 Two people may both have pieces that the course explains without having seen each other's work: those of the reference,
 the stubs, the code in the lessons, and the correct variants in tests/variants (where the kit has them).
@@ -11,53 +11,67 @@ the stubs, the code in the lessons, and the correct variants in tests/variants (
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from struct import Struct
 from textwrap import dedent
 
 from grader.classroom.intake.submissions import Submission
+from grader.classroom.similarity.normal_form import BUILTINS, normal_definitions
 from grader.course.chapter_source import Definition, scope_statements
-from grader.course.source import SourceProblem, parse, read_source
+from grader.course.source import SourceProblem, check_shape, module_names, parse, read_source
 from grader.course.stubs import reference_stub
 from grader.course.syllabus import EXERCISES, SOLUTIONS, TESTS, Exercise, load_syllabus
 
 # ---- tokens
 #
-# A definition becomes tokens that stay the same when somebody renames variables or changes comments or the layout.
-# Docstrings and annotations make no difference either. The tokens come from the syntax tree. Names that a learner
-# chooses become variables: parameters, local names, helper functions, attributes of `self` that the reference does not
-# use. Names of exercises, of torch and of Python stay. `x += 1` gives the same tokens as `x = x + 1`.
+# A definition in normal form becomes tokens without names that a learner chooses: parameters, local names, helper
+# functions, attributes of `self` that the reference does not use. Names of exercises, of torch and of Python stay.
+
 
 
 Token = tuple[str, int]  # its text and its line; the text of a variable begins with VARIABLE
 VARIABLE = "$"
+END = ""  # the token between two statements
 MAX_WORD_LENGTH = 20  # a longer text is a sentence, which says nothing about the code
 SKIPPED = frozenset({"ctx", "annotation", "returns", "type_comment", "type_params", "kind"})
-BUILTINS = frozenset(dir(builtins))
 
 
-def find_definitions(tree: ast.Module) -> dict[str, list[ast.stmt]]:
-    """The last definition of each exercise, and under "" all definitions that are no exercise."""
-    found: dict[str, list[ast.stmt]] = {}
-    for node in scope_statements(tree.body):
-        if isinstance(node, Definition):
-            if node.name in _exercise_names():
-                found[node.name] = [node]
-            else:
-                found.setdefault("", []).append(node)
+@dataclass(frozen=True)
+class NormalDefinition:
+    first: int  # its lines in the file; tokens of helpers that moved into it have others
+    end: int
+    tokens: list[Token]
+
+
+def find_definitions(tree: ast.Module, exercises: Collection[str] = ()) -> dict[str, list[NormalDefinition]]:
+    """In normal form: the last definition of each exercise, and under "" the others that these use.
+
+    SourceProblem if they are nested too deeply.
+    """
+    fixed = fixed_names(tree)
+    found: dict[str, list[NormalDefinition]] = {}
+    try:
+        every = normal_definitions(tree, exercises or _exercise_names(), _known_attributes(), fixed)
+        for name, node in ((name, node) for name, nodes in every.items() for node in nodes):
+            check_shape(ast.Module([node], []), "the file")
+            reader = _TokenReader(fixed)
+            reader.visit(node, 0)
+            lines = [node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))]
+            one = NormalDefinition(min(lines), node.end_lineno or node.lineno, reader.found)
+            found.setdefault(name, []).append(one)
+    except RecursionError:
+        raise SourceProblem("it calls too many functions inside each other") from None
     return found
 
 
-def read_tokens(code: ast.AST, fixed: dict[str, str]) -> list[Token]:
-    """The tokens of a definition, or of a whole module; `fixed` are the names that are no variables (`fixed_names`)."""
-    reader = _TokenReader(fixed)
-    reader.visit(code, 0)
-    return reader.found
+@lru_cache(maxsize=128)  # a pair of complete courses has 42 chapters
+def read_definitions(text: str) -> dict[str, list[NormalDefinition]]:
+    """Those of a chapter. SourceProblem if it is not valid Python, or nested too deeply."""
+    return find_definitions(parse(text))
 
 
 @cache
@@ -77,7 +91,7 @@ def _known_attributes() -> frozenset[str]:
 def fixed_names(tree: ast.Module) -> dict[str, str]:
     """The names of exercises, of Python, and of this chapter's imports, each with its full name without an alias."""
     found = {name: name for name in BUILTINS | _exercise_names()}
-    for node in scope_statements(tree.body):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 name = alias.name.partition(".")[0]
@@ -97,6 +111,8 @@ class _TokenReader:
 
     def visit(self, node: ast.AST, line: int) -> None:
         line = getattr(node, "lineno", line)
+        if isinstance(node, ast.stmt):
+            self.found.append((END, line))
         match node:
             case ast.Name(id=name):
                 self.found.append((self._fixed.get(name) or VARIABLE + name, line))
@@ -116,13 +132,6 @@ class _TokenReader:
                 self.visit(value, line)
             case ast.BinOp(left=left, op=op, right=right):
                 self._visit_all([op, left, right], line)
-            case ast.AugAssign(target=target, op=op, value=value):
-                self.found.append(("Assign", line))
-                self._visit_all([target, op, target, value], line)
-            case ast.AnnAssign(target=target, value=value):
-                if value is not None:
-                    self.found.append(("Assign", line))
-                    self._visit_all([target, value], line)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 self._visit_definition(node, line)
             case _:
@@ -134,8 +143,7 @@ class _TokenReader:
         name = node.name if is_known else self._fixed.get(node.name) or VARIABLE + node.name
         self.found += [(type(node).__name__, line), (name, line)]
         heads = node.bases if isinstance(node, ast.ClassDef) else [node.args]
-        self._visit_all([*heads, *(entry for entry in node.body if not _is_docstring(entry))], line)
-        self.found.append(("end", max(line, self.found[-1][1])))
+        self._visit_all([*heads, *node.body], line)
 
     def _visit_fields(self, node: ast.AST, line: int) -> None:
         for part in node._fields:
@@ -145,10 +153,7 @@ class _TokenReader:
             if isinstance(value, ast.AST):
                 self.visit(value, line)
             elif isinstance(value, list):
-                parts = [entry for entry in value if isinstance(entry, ast.AST)]
-                self._visit_all([entry for entry in parts if not (part == "body" and _is_docstring(entry))], line)
-                if part == "body":
-                    self.found.append(("end", max(line, self.found[-1][1])))
+                self._visit_all([entry for entry in value if isinstance(entry, ast.AST)], line)
             else:
                 self.found.append((str(value), line))
 
@@ -157,19 +162,16 @@ class _TokenReader:
             self.visit(node, line)
 
 
-def _is_docstring(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
 # ---- pieces
 
 
 RUN_LENGTH = 7
-WINDOW = 4
+MIN_RUN_LENGTH = 5  # of a whole statement
 MAX_PIECES = 4000  # of one exercise; the longest one of the reference has 300
 Piece = int
 Run = tuple[Piece, int, int]  # its number, and the places of its tokens: from, and up to but not including
 ExerciseKey = tuple[str, str]  # the chapter's module, and the exercise's name, or "" for the other definitions
+WHOLE = "whole_text"
 TEXT_CODES = 1 << 32  # codes from here on are texts; smaller ones are distances of variables
 _pack = Struct(f"<{RUN_LENGTH}Q").pack
 _FENCED = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -187,54 +189,44 @@ class Work:
     sources: Mapping[str, str] = field(default_factory=dict)  # module → text
 
 
-@lru_cache(maxsize=16)  # people with the same files follow each other if one group handed them in
 def chapter_pieces(text: str) -> dict[str, set[Piece]]:
     """The pieces of each exercise that a chapter defines, and under "" those of its other definitions.
 
     SourceProblem if it is not valid Python.
     """
-    tree = parse(text)
-    fixed = fixed_names(tree)
-    found = {}
-    for name, nodes in find_definitions(tree).items():
-        runs = [winnow(list(number_runs(read_tokens(node, fixed)))) for node in nodes]
-        found[name] = {number for part in runs for number, _, _ in part}
-    return found
+    read = read_definitions(text).items()
+    return {name: {run[0] for one in every for run in number_runs(one.tokens)} for name, every in read}
 
 
 def all_pieces(text: str) -> set[Piece]:
-    """Every piece of a text of the course, also those that winnowing drops, so that none of them counts anywhere."""
+    """Every piece of a text of the course: of its exercises, of its other definitions, and of all its statements."""
     tree = parse(text)
-    fixed = fixed_names(tree)
-    return {number for node in [*tree.body, tree] for number, _, _ in number_runs(read_tokens(node, fixed))}
+    whole = ast.FunctionDef(WHOLE, ast.arguments([], [], None, [], [], None, []), tree.body, [], lineno=1)
+    names = {node.name for node in scope_statements(tree.body) if isinstance(node, Definition)}
+    read = [find_definitions(ast.Module([*tree.body, whole], []), {*names, WHOLE})]
+    read += [] if names <= _exercise_names() else [find_definitions(tree)]
+    definitions = [one for found in read for every in found.values() for one in every]
+    return {run[0] for one in definitions for run in number_runs(one.tokens)}
 
 
 def number_runs(tokens: Sequence[Token]) -> Iterator[Run]:
-    """Each run of tokens with its number."""
-    last: dict[str, int] = {}
-    codes: list[int] = []
-    for place, (text, _) in enumerate(tokens):
-        if text[0] == VARIABLE:
-            codes.append(place - last.get(text, place))
-            last[text] = place
-        else:
-            codes.append(TEXT_CODES | zlib.crc32(text.encode("utf-8", "surrogatepass")))
-    for start in range(len(codes) - RUN_LENGTH + 1):
-        window = codes[start : start + RUN_LENGTH]
-        run = [0 if place < code < TEXT_CODES else code for place, code in enumerate(window)]
-        yield zlib.crc32(_pack(*run)), start, start + RUN_LENGTH
-
-
-def winnow(runs: Sequence[Run]) -> Iterator[Run]:
-    """Of each WINDOW runs the one with the smallest number, the first of several; each run once."""
-    numbers = [run[0] for run in runs]
-    previous = -1
-    for start in range(max(1, len(runs) - WINDOW + 1) if runs else 0):
-        window = numbers[start : start + WINDOW]
-        place = start + window.index(min(window))
-        if place != previous:
-            yield runs[place]
-            previous = place
+    """Each run of tokens in a statement, with its number; a statement that is shorter than a run is one of its own."""
+    ends = [place for place, (text, _) in enumerate(tokens) if text == END]
+    for first, end in zip(ends, [*ends[1:], len(tokens)]):
+        last: dict[str, int] = {}
+        codes: list[int] = []
+        for place, (text, _) in enumerate(tokens[first + 1 : end]):
+            if text[0] == VARIABLE:
+                codes.append(place - last.get(text, place))
+                last[text] = place
+            else:
+                codes.append(TEXT_CODES | zlib.crc32(text.encode("utf-8", "surrogatepass")))
+        codes += [0] * (RUN_LENGTH - len(codes) if len(codes) >= MIN_RUN_LENGTH else 0)
+        for start in range(len(codes) - RUN_LENGTH + 1):
+            window = codes[start : start + RUN_LENGTH]
+            run = [0 if place < code < TEXT_CODES else code for place, code in enumerate(window)]
+            place = first + 1 + start
+            yield zlib.crc32(_pack(*run)), place, min(end, place + RUN_LENGTH)
 
 
 @cache
@@ -289,6 +281,8 @@ def read_works(
                     problems.append(f"{name or 'the other code'} of {module}.py is too long to compare")
                 elif rest := frozenset(found[name] - explained):
                     pieces[module, name] = rest
+            for name in sorted(modules[module] & module_names(text) - found.keys()):
+                problems.append(f"{name} of {module}.py is the result of a computation, so it is not compared")
         problems += [sentence for sentence in one.broken.values() if sentence != one.problem]
         notes += [f"{one.name}: {sentence}" for sentence in problems]
         works.append(Work(one.name, one.digest, groups.get(one.name) or one.group, pieces, sources))

@@ -21,7 +21,17 @@ from grader.classroom.judging.rules import Rules
 from grader.classroom.sanitize import line, list_names, shorten
 from grader.classroom.similarity.comparison import Comparison, compare
 from grader.classroom.similarity.page import count_same_lines, write_page, write_tables
-from grader.cli.arguments import AssignmentName, Chapters, CourseFile, Exercises, Key, Out, argument, split_option
+from grader.cli.arguments import (
+    AssignmentName,
+    Chapters,
+    CourseFile,
+    Exercises,
+    Key,
+    Out,
+    argument,
+    option,
+    split_option,
+)
 from grader.cli.commands.grading_output import TerminalScreen
 from grader.console.output import make_console, print_error, print_wrapped
 from grader.counts import format_count
@@ -48,12 +58,19 @@ def similarity(
     chapters: Chapters = "",
     exercises: Exercises = "",
     key: Key = None,
+    common: Annotated[
+        int,
+        option(
+            "How much less code counts that many people wrote, in percent (0: it counts in full).",
+            "--common", metavar="PERCENT", min=0, max=100,
+        ),
+    ] = 100,
 ) -> int:
     """List pairs with similar code, and groups with the same code.
 
-    It writes similarity.html, with the code of each pair side by side, and two tables. Renamed variables, other
-    comments and another order of functions make no difference. Code that the course explains is left out. A percentage
-    proves nothing.
+    It writes similarity.html, with the code of each pair side by side, and two tables. What the code does is compared,
+    not how it is written: other names, another order, helpers and dead code make little difference. Code that the
+    course explains is left out. A percentage proves nothing.
 
     Exit status: 0 if they are written, 2 if not."""
     chosen = choose_assignment(course, assignment, {"--chapters": chapters, "--exercises": exercises})
@@ -76,7 +93,7 @@ def similarity(
         given: dict[str, Any] = {name: value for name, value in chosen_now.items() if value}
         options = replace(stored, submissions=tuple(path for path in stored.submissions if path not in gone), **given)
     key_path = (key or stored.key_path(folder)) if stored and stored.anonymous else None
-    comparison, said = _compare(options, folder, key_path, notes)
+    comparison, said = _compare(options, folder, key_path, notes, common)
     written = write_tables(comparison, folder)
     try:
         title = options.assignment or line(Path(options.submissions[-1]).name)
@@ -87,7 +104,9 @@ def similarity(
     return DONE
 
 
-def _compare(options: GradingOptions, folder: Path, key_path: Path | None, notes: list) -> tuple[Comparison, list[str]]:
+def _compare(
+    options: GradingOptions, folder: Path, key_path: Path | None, notes: list, common: int
+) -> tuple[Comparison, list[str]]:
     """The comparison, with pseudonyms if there is a key, and notes for the instructor.
 
     GradingProblem if the key is missing.
@@ -101,7 +120,7 @@ def _compare(options: GradingOptions, folder: Path, key_path: Path | None, notes
     in_groups = course is not None and course.assignment(options.assignment).groups
     people = course.roster.people if course and in_groups else ()
     groups = {person.name: person.group for person in people if person.group}
-    return compare(found.submissions, found.exercises, groups), list(map(str, found.notes))
+    return compare(found.submissions, found.exercises, groups, common), list(map(str, found.notes))
 
 
 def _print(comparison: Comparison, notes: list[str], written: list[Path]) -> None:
@@ -126,6 +145,14 @@ def _print(comparison: Comparison, notes: list[str], written: list[Path]) -> Non
         console.print(f"{pair.percent:>4} %  {first} and {second}: {alike}", soft_wrap=True)
     if comparison.found > MAX_PAIRS:
         console.print(f"        and {format_count(comparison.found - MAX_PAIRS, 'more pair')}")
+    for names, reason in [
+        (comparison.common, "so many people have the same code that it does not count; --common 0 counts it in full"),
+        (comparison.short, "the course explains their code, or it is short"),
+    ]:
+        if names:
+            people = f"{format_count(len(names), 'person', 'people')} cannot be in a pair"
+            sentence = f"{people} ({list_names(names, MAX_PAIRS)}): {reason}."
+            console.print(line(sentence, MAX_LINE_CHARACTERS), soft_wrap=True)
     if comparison.found or comparison.groups:
         print_wrapped(console, WARNING)
     for note in [*notes, *comparison.notes]:

@@ -22,8 +22,7 @@ COURSES = honest_courses()
 EVERYTHING = load_syllabus().exercises
 CHAPTER = "ch03_attention"
 # Chapters in which so little is left, after the course is taken away, that a copy cannot be told from the usual solution.
-SHORT = {("terse", "ch00_first_model"), ("terse", "ch02_embeddings"), ("loops", "ch06_blocks"), ("terse", "ch06_blocks"),
-         ("loops", "ch13_backward"), ("terse", "ch13_backward")}  # fmt: skip
+SHORT = {("terse", "ch00_first_model"), ("loops", "ch06_blocks"), ("terse", "ch06_blocks"), ("typed", "ch06_blocks")}
 
 
 def compared(*submissions, exercises=EVERYTHING, groups=None):
@@ -73,15 +72,18 @@ def test_a_copied_part_of_the_work_is_found():
     mixed = COURSES["loops"] | {module: CHANGES["all of these"](COURSES["typed"][module]) for module in ("ch03_attention", "ch08_training", "ch09_sampling")}
     found = compared(a_submission("typed", COURSES["typed"]), a_submission("mixed", mixed), a_submission("terse", COURSES["terse"]))
     assert named(found) == [("typed", "mixed")]
-    assert found.pairs[0].percent < 40 and {one.module for one in found.pairs[0].alike} == {"ch03_attention", "ch08_training", "ch09_sampling"}
+    alone = {"gelu_backward"}  # both courses have this formula
+    alike = {one.module for one in found.pairs[0].alike if one.name not in alone}
+    assert found.pairs[0].percent < 40 and alike == {"ch03_attention", "ch08_training", "ch09_sampling"}
 
 
-def test_each_change_alone_changes_no_piece_that_it_should_not():
+def test_each_change_alone_changes_no_piece():
     text = COURSES["typed"][CHAPTER]
     pieces = chapter_pieces(text)
-    assert chapter_pieces(reorder_functions(text)) == chapter_pieces(change_comments(text)) == pieces
+    for change in (reorder_functions, change_comments, rename_variables):
+        assert chapter_pieces(change(text)) == pieces
     assert change_statements("def f(x):\n    x += 1\n    y = x\n    a = 2\n") == "def f(x):\n    x = x + 1\n    a = 2\n    y = x"
-    long = "def f(x):\n    x {}\n    return x * x\n"
+    long = "def softmax(x):\n    x {}\n    return x * x\n"
     assert chapter_pieces(long.format("+= 1")) == chapter_pieces(long.format("= x + 1")) != chapter_pieces(long.format("= 1 + x"))
     assert rename_variables("def f(x):\n    y = x\n    return y") == "def f(v0):\n    v1 = v0\n    return v1"
 
@@ -95,7 +97,7 @@ def test_a_definition_below_an_if_or_a_try_has_the_same_pieces():
 
 
 def test_how_variables_are_used_makes_a_difference():
-    code = "def f(a, b):\n    c = a @ b\n    return torch.exp({})\n"
+    code = "def softmax(a, b):\n    c = a @ b\n    return torch.exp({})\n"
     assert chapter_pieces(code.format("c - c.max()")) != chapter_pieces(code.format("a - c.max()"))
 
 
@@ -159,7 +161,7 @@ def test_a_class_with_one_solution_is_shown_as_a_group(size=12):
     assert {one.name for one in group.exercises} >= {"softmax", "MultiHeadAttention"} and 0 < group.counted_percent < 40
     page = render(found, "Week 3")
     assert "No pair to look at, 1 group with the same code." in page and "12 of the 12 people have this code." in page
-    assert f"it counts {group.counted_percent} % of what rare code counts, because" in page and page.count("<figure>") == MAX_SHOWN_EXERCISES < len(group.exercises)
+    assert f"it counts {group.counted_percent} % of what rare code counts, because" in page and page.count("<figure>") == MAX_SHOWN_EXERCISES == len(group.exercises)
     alone = compared(*people, *(a_submission(style, {CHAPTER: COURSES[style][CHAPTER]}) for style in ("loops", "terse")))
     assert [alone.members(one) for one in alone.groups] == [[one.name for one in people]]
 

@@ -56,6 +56,17 @@ def test_a_class_that_shares_one_solution_is_no_all_clear(tmp_path):
     assert [row["person"] for row in found] == sorted(people) and {row["group"] for row in found} == {"1"} and int(found[0]["same lines"]) > 20
 
 
+def test_people_whose_code_counts_as_common_are_named_and_compared_with_common_0(tmp_path):
+    people = {f"Person {number:02}": f"{COURSES['typed'][CHAPTER]}\n# by me, number {number}\n" for number in range(12)}
+    folder = hand_in(tmp_path / "in", people)
+    ran = headway("similarity", folder, "--out", tmp_path / "out")
+    assert "12 people cannot be in a pair (Person 00, " in ran.out and "--common 0 counts it in full." in ran.out
+    ran = headway("similarity", folder, "--out", tmp_path / "out", "--common", "0")
+    assert ran.out.splitlines()[0] == "12 people compared, 66 pairs to look at, 1 group with the same code."
+    assert "cannot be in a pair" not in ran.out and {row["percent"] for row in rows(tmp_path / "out")} == {"100"}
+    assert headway("similarity", folder, "--out", tmp_path / "out", "--common", "101").status == 2
+
+
 def test_without_submissions_those_of_the_last_grading_are_compared(submissions, tmp_path):
     store_options(GradingOptions((str(submissions),), ("ch03",)), tmp_path / "grades")
     ran = headway("similarity", "--out", tmp_path / "grades")
