@@ -25,7 +25,7 @@ def appendix() -> str:
 
 
 def _fold(number: int, case: Case) -> str:
-    where = "No look shows it." if case.symptom is None else f"Where to look: {_place(case)}."
+    where = "What shows is too little to notice." if case.symptom is None else f"Where to look: {_place(case)}."
     about = f"`{case.exercise}`: {case.find_mistake().says} {where}"
     summary = f"<summary>Run {number}, {SETUPS[case.setup].says}. {_evidence(case)}</summary>"
     return "\n".join(["<details>", _wrap(summary), "", _wrap(about), "", _wrap(case.shows), "", "</details>", ""])

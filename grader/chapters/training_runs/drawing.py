@@ -24,13 +24,13 @@ def draw_at_once(run: Record, usual: Record) -> Block:
         ("share of a batch that is no padding", *(f"{each['filled']:.0%}" for each in (mine, theirs))),
         ("memory of the weights", *(kilobytes(each["weights"]) for each in (mine, theirs))),
         ("memory of the optimizer", *(kilobytes(each["state"]) for each in (mine, theirs))),
-        ("memory for the backward pass", *(kilobytes(each["activations"]) for each in (mine, theirs))),
+        ("memory for the longest backward pass", *(kilobytes(each["activations"]) for each in (mine, theirs))),
         ("samples that end, of 12", *(f"{each['samples']['ended']}" for each in (run, usual))),
         ("the model's loss on its own samples", *(_number(each["samples"]["loss"]) for each in (run, usual))),
     ]
     return [
         *_curves("loss in training", run, usual, "train"),
-        *_curves("loss on held-out texts", run, usual, "validation"),
+        *_curves("loss on held-out texts, each 25 steps", run, usual, "validation"),
         *_curves("norm of the gradient, before clipping", run, usual, "norm"),
         *table(rows, ("", THIS, LAST)),
         *BLANK,

@@ -72,7 +72,7 @@ def _begin_repair(hunts: Hunts, mistake: Misconception) -> None:
     """Let the learner repair a mistake that was found in a training run, if they have passed its exercise."""
     exercise, passed, console = load_syllabus().exercise(mistake.exercise), _passed(), make_console()
     if exercise not in passed:
-        print_wrapped(console, f"When you have passed {exercise.name}, such a mistake can be repaired here, too.")
+        print_wrapped(console, f"When you have passed {exercise.name}, you can also repair what you have found.")
     elif hunts.current:
         print_wrapped(console, f"Another hunt goes on in {short_path(hunts.current.file)}, so this one ends here.")
     else:

@@ -88,7 +88,7 @@ def training_hunt(
             raise UserProblem(f"no training run is open, so there is nothing to look at or name; begin with `{AGAIN}`")
         case = next((case for case in cases if case.mistake not in state.over), None)
         if case is None:
-            print_wrapped(make_console(), f"There are no more runs; you named {len(state.found)} of {len(state.over)}.")
+            print_wrapped(make_console(), f"There are no more runs. You found {len(state.found)} of {len(state.over)}.")
             return RIGHT
         state = State(state.over, state.found, case.mistake)
     if answer:
@@ -142,11 +142,12 @@ def _open_looks(case: Case) -> list[str]:
 def _print_next(state: State, case: Case) -> None:
     left = BUDGET - len(state.looks)
     if left:
-        _say(f"You have {format_count(left, 'further look')}:")
+        _say(f"You may ask for {left} of these looks:")
         _print([Text(f"    {name:12} {LOOKS[name][0]}") for name in _open_looks(case) if name not in state.looks])
     else:
-        _say("You have no further looks.")
-    _say(f"{'Ask for one, or name' if left else 'Name'} the exercise that is wrong, or `{NOTHING}` if nothing is:")
+        _say("You have had all looks.")
+    ask = "Ask for one, or name" if left else "Name"
+    _say(f"{ask} the exercise that is wrong, or `{NOTHING}` if the run does not show it:")
     console = make_console()
     if left:
         console.print(command_line(f"{AGAIN} --look NAME"))
@@ -199,13 +200,14 @@ def _judge(state: State, case: Case, answer: str, begin_repair: Callable[[Miscon
         _say(f"It is {case.exercise}.")
     else:
         _say(f"The answer is `{NOTHING}`.")
-    if case.symptom is None:
-        _say(f"{case.exercise} is wrong all the same: no look shows it. Only a test finds such a mistake.")
+    if case.symptom is None and not (right and not nothing):
+        _say(f"{case.exercise} is wrong all the same, but what shows is too little to notice. A test finds it at once.")
     _say(mistake.says)
     _say(case.shows, f"You used {looks} of {BUDGET}.")
     if right and case.symptom:
         print()
         begin_repair(mistake)
-    _say("The next run:")
-    make_console().print(command_line(AGAIN))
+    if len(state.over) < len(playable_cases()):
+        _say("The next run:")
+        make_console().print(command_line(AGAIN))
     return RIGHT if right else NOT_RIGHT

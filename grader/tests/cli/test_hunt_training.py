@@ -39,7 +39,7 @@ def open_case(kit, case, **more):
 def test_a_run_is_shown_and_shown_again_until_it_is_named(kit):
     first = hunt(kit)
     assert f"Run 1 of {len(CASES)}" in first and "loss in training" in first and "Samples of this run" in first
-    assert "You have 5 further looks" in first and "headway hunt --training --look NAME" in first
+    assert "You may ask for 5 of these looks" in first and "headway hunt --training --look NAME" in first
     assert ORDER[0].mistake not in first and ORDER[0].exercise not in first
     assert hunt(kit) == first
     assert saved(kit)["case"] == ORDER[0].mistake
@@ -50,13 +50,13 @@ def test_a_run_is_shown_and_shown_again_until_it_is_named(kit):
 def test_looks_are_counted_once_each_and_end_with_the_budget(kit):
     open_case(kit, FIRST)
     names = list(LOOKS)
-    assert "You have 4 further looks" in hunt(kit, "--look", names[0])
-    assert "You have 4 further looks" in hunt(kit, "--look", names[0])
+    assert "You may ask for 4 of these looks" in hunt(kit, "--look", names[0])
+    assert "You may ask for 4 of these looks" in hunt(kit, "--look", names[0])
     for name in names[1:BUDGET]:
         hunt(kit, "--look", name)
     assert saved(kit)["looks"] == names[:BUDGET]
     assert "all 5 looks are used" in hunt(kit, "--look", names[BUDGET], status=1)
-    assert "You have no further looks" in hunt(kit, "--look", names[1]), "what was seen may be seen again"
+    assert "You have had all looks" in hunt(kit, "--look", names[1]), "what was seen may be seen again"
     assert "You used 5 looks of 5." in sentences(hunt(kit, "--name", FIRST.exercise))
 
 
@@ -68,7 +68,7 @@ def test_every_look_is_shown_and_experts_have_no_cache(kit):
                 assert "its code has no cache; the look was not counted" in hunt(kit, "--look", name, status=2)
                 assert saved(kit).get("looks", []) == []
             else:
-                assert "You have 4 further looks" in hunt(kit, "--look", name)
+                assert "You may ask for 4 of these looks" in hunt(kit, "--look", name)
 
 
 def test_a_wrong_answer_says_so_and_the_last_one_tells_what_it_was(kit):
@@ -88,7 +88,7 @@ def test_a_right_answer_says_what_was_wrong_and_what_shows_it(kit):
     said = sentences(hunt(kit, "--name", FIRST.exercise))
     assert f"Right: it is {FIRST.exercise}." in said and sentences(FIRST.find_mistake().says) in said
     assert sentences(FIRST.shows) in said and "You used 0 looks of 5." in said
-    assert f"There are no more runs; you named {len(CASES)} of {len(CASES)}." in sentences(hunt(kit))
+    assert f"There are no more runs. You found {len(CASES)} of {len(CASES)}." in sentences(hunt(kit))
 
 
 def test_an_exercise_with_the_same_symptom_counts(kit):
@@ -102,11 +102,11 @@ def test_nothing_is_the_answer_to_a_silent_run_and_only_a_test_finds_it(kit):
     for case in (case for case in CASES if not case.symptom):
         open_case(kit, case)
         said = sentences(hunt(kit, "--name", "Nothing"))
-        assert "Right: this run shows nothing wrong." in said and "Only a test finds such a mistake." in said
+        assert "Right: this run shows nothing wrong." in said and "A test finds it at once." in said
         assert case.exercise in said and sentences(case.find_mistake().says) in said
         open_case(kit, case, wrong=list(WRONG[:2]))
         said = sentences(hunt(kit, "--name", WRONG[2], status=1))
-        assert f"The answer is `{NOTHING}`. {case.exercise} is wrong all the same: no look shows it." in said
+        assert f"The answer is `{NOTHING}`. {case.exercise} is wrong all the same, but what shows is too little to notice." in said
 
 
 def test_a_misspelt_look_or_exercise_gets_one_sentence_with_a_suggestion(kit):

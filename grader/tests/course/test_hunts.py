@@ -229,7 +229,7 @@ def test_a_mistake_that_was_named_in_a_training_run_is_repaired(kit):
     path = kit.exercises / ".headway" / "hunts" / "training.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(state))
-    assert "When you have passed warmup_cosine, such a mistake can be repaired here, too." in " ".join(kit.run("hunt", "--training", "--name", "warmup_cosine").split())
+    assert "When you have passed warmup_cosine, you can also repair what you have found." in " ".join(kit.run("hunt", "--training", "--name", "warmup_cosine").split())
     kit.record(warmup_cosine=load_syllabus().exercise("warmup_cosine").points)
     path.write_text(json.dumps(state))
     assert "Now repair it." in kit.run("hunt", "--training", "--name", "warmup_cosine")
