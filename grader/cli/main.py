@@ -5,6 +5,7 @@ Each command is one function in grader/cli/commands, which parses, calls and pri
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import sys
@@ -12,6 +13,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -110,11 +112,9 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands in the help, by reader."""
-        room, listed = formatter.width - 6 - max(map(len, COMMANDS)), self.list_commands(ctx)
+        listed = self.list_commands(ctx)
         for title, group in GROUPS.items():
-            names = [name for name in group if name in listed]
-            rows = [(name, _load(name).get_short_help_str(room)) for name in names]
-            if rows:
+            if rows := [(name, _summary(place)) for name, place in group.items() if name in listed]:
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
@@ -148,6 +148,19 @@ class LazyGroup(TyperGroup):
             print_error("stopped")
             status = 130
         ctx.exit(status)
+
+
+def _summary(place: str) -> str:
+    """The first line of a command's help. It is read from the source, because importing all commands takes longer."""
+    module, _, name = place.partition(":")
+    source = Path(__file__).parent / "commands" / f"{module}.py"
+    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.FunctionDef(name=found) if found == name:
+                return (ast.get_docstring(node) or "").partition("\n")[0]
+            case ast.Assign(targets=[ast.Name(id=found)], value=ast.Call(keywords=options)) if found == name:
+                return next(ast.literal_eval(option.value) for option in options if option.arg == "help")
+    return ""
 
 
 def _load(name: str) -> Any:

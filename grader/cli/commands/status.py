@@ -44,7 +44,9 @@ def complete_listed(incomplete: str) -> list[str]:
 
 
 def status() -> int:
-    """Show your points and the next exercise, like `headway` alone. A chosen path shows its chapters only."""
+    """Show your points and the next exercise, like `headway` alone.
+
+    A chosen path shows its chapters only."""
     course, scores = read_route(), current_scores()
     here, console = current_chapter(scores), make_console()
     mine = sum(points_earned(chapter, scores) for chapter in course.chapters)

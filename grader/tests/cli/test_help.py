@@ -4,7 +4,8 @@ import re
 
 import pytest
 import typer
-from grader.cli.main import app
+from grader.cli.main import COMMANDS as grader_commands
+from grader.cli.main import _summary, app
 from typer.testing import CliRunner
 
 COMMAND = typer.main.get_command(app)
@@ -23,3 +24,10 @@ def test_the_help_of_a_command_explains_every_argument_in_plain_words(name):
     if name:
         summary = COMMANDS[name].get_short_help_str(200)
         assert summary.endswith((".", ")")) and summary[0].isupper()
+
+
+@pytest.mark.parametrize("name", TOP)
+def test_the_list_of_commands_has_the_first_line_of_each_help(name):
+    summary = _summary(grader_commands[name])
+    assert TOP[name].get_short_help_str(200).startswith(summary) and summary.endswith(".")
+    assert len(summary) <= 80 - 6 - max(map(len, TOP)), "it fits on a line"
