@@ -44,8 +44,13 @@ def test_one_example(learner):
 _EXAMPLE = "assert callable(learner.{name})  # instead of this, call it, and assert what must hold"
 
 
+def module_of_tests(exercise: Exercise) -> str:
+    """The name of the module with a learner's own tests of this exercise."""
+    return f"test_{exercise.name}"
+
+
 def path_of(exercise: Exercise) -> Path:
-    return FOLDER / f"test_{exercise.name}.py"
+    return FOLDER / f"{module_of_tests(exercise)}.py"
 
 
 def write_start(exercise: Exercise) -> None:
