@@ -87,6 +87,11 @@ class Gradebook:
     def path(self) -> Path:
         return self._file.path
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """What the results depend on, besides the seed."""
+        return self._versions
+
     def __enter__(self) -> Gradebook:
         return self
 

@@ -43,7 +43,7 @@ from grader.verdict.results import Verdict
 
 MAX_NAMES = 5  # in one sentence
 LEAVE_OUT = "run `headway grade` with --fewer to leave them out (their results stay in the gradebook)"
-OWN_TESTS = {"what is graded": "the learners' own tests"}  # beside the versions: other results do not count then
+OWN_TESTS = {"grading": "own tests"}  # stored beside the versions, so that other results do not count
 ReportProgress = Callable[[int, int, str], None]  # gets the number of graded submissions, of all, and the last name
 
 
@@ -86,7 +86,8 @@ class ClassToGrade:
                 raise GradingProblem(f"{inside}; choose another one with --out")
         notes = [*self.notes]
         with screen.show_reading() as report:
-            submissions = read_deliveries(folders, self.roster, notes.append, report, options.anonymous, self.rules.own_tests)
+            how = (report, options.anonymous, self.rules.own_tests)
+            submissions = read_deliveries(folders, self.roster, notes.append, *how)
         if self.course is not None:
             groups = self.course.assignment(options.assignment).groups
             submissions, more = name_by_roster(submissions, self.roster, groups)
@@ -159,7 +160,7 @@ def grade_class(run: Run, screen: Screen) -> GradingOutcome | None:
         found = replace(found, notes=notes).read(run.options, run.out, screen)
         modules = list(dict.fromkeys(map(found.rules.module_of, found.exercises)))
         submissions = note_other_chapters(found.submissions, modules)
-        without = _describe_without_chapter(submissions, modules)
+        without = _describe_without_file(submissions, modules, found.rules.own_tests)
         found = replace(found, submissions=submissions, notes=[*found.notes, *without])
         if run.options.anonymous:
             key = run.options.key_path(run.out)
@@ -239,10 +240,11 @@ def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Sub
     return {one.slug for one in submissions if one.digest == new.digest}
 
 
-def _describe_without_chapter(submissions: list[Submission], modules: list[str]) -> list[Note]:
+def _describe_without_file(submissions: list[Submission], modules: list[str], own_tests: bool) -> list[Note]:
     """A sentence on those who handed in no file that is graded, if there are any."""
     without = [one.name for one in submissions if not one.problem and not {*one.sources, *one.broken} & set(modules)]
-    return [NameNote("no chapter that is graded here was handed in by: ", tuple(without))] if without else []
+    what = "file of tests" if own_tests else "chapter"
+    return [NameNote(f"no {what} that is graded here was handed in by: ", tuple(without))] if without else []
 
 
 # ---- what grades: this machine, with the layers of the sandbox that it has, or a Dask cluster
@@ -300,7 +302,7 @@ def _refuse_losing(run: Run, found: ClassToGrade) -> None:
         return
     with Gradebook.read(run.out) as book:
         exercises, people, ids = book.exercises_of_last_run(), book.list_graded(), book.list_ids()
-        had_own_tests = book.graded_class(Rules()).versions.items() >= OWN_TESTS.items()
+        had_own_tests = book.versions.items() >= OWN_TESTS.items()
     shown, chosen = line(str(run.out)), [exercise.name for exercise in found.exercises]
     if exercises and had_own_tests != found.rules.own_tests:
         before, now = ("own tests", "exercises") if had_own_tests else ("exercises", "own tests")

@@ -82,8 +82,8 @@ class GradingOptions:
     def changed_by(self, given: GradingOptions, seed: int | None) -> GradingOptions:
         """These options, except those that are given. GradingProblem if they do not go together."""
         if self.course:
-            refuse_with_assignment({f"--{name}": getattr(given, name) for name in ("chapters", "exercises")})
-            refuse_with_assignment({"--own-tests": given.own_tests})
+            named = {"--chapters": given.chapters, "--exercises": given.exercises, "--own-tests": given.own_tests}
+            refuse_with_assignment(named)
         changes = {name: value for name, value in vars(given).items() if value}
         if given.chapters or given.exercises:
             changes |= {"chapters": given.chapters, "exercises": given.exercises}

@@ -86,6 +86,8 @@ def _describe_refusal(version: Version, outcome: Outcome, text: str, file: str) 
     """What the tests wrongly say about a correct version, and where."""
     what = REFERENCE if version.says == REFERENCE else f"correct code ({version.says})"
     said = outcome.said.partition("\n")[0]
+    is_assertion = said.startswith(("assert", "AssertionError", "Failed"))
+    said = said.removeprefix("AssertionError: ")
     example = f" for {outcome.example}" if outcome.example else ""
     line = "".join(text.splitlines()[outcome.line - 1 : outcome.line]).strip()
     where = f"{file}, line {outcome.line}:  {line}" if outcome.line else ""
@@ -96,6 +98,6 @@ def _describe_refusal(version: Version, outcome: Outcome, text: str, file: str) 
     if not outcome.failed:
         return "No test ran. pytest runs functions whose names begin with test_.", where
     advice = "The code keeps every promise of the exercise, so the test forbids something that is allowed."
-    if not said.startswith(("assert", "AssertionError", "Failed")):
+    if not is_assertion:
         advice = "It is an error in your file, or in how it calls the exercise."
     return f"{outcome.failed} fails on {what}{example}. {advice} It says: {said}", where

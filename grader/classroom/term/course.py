@@ -13,7 +13,7 @@ softmax = 20
 [assignments.week3]
 title = "Attention"
 chapters = ["ch03"]       # or exercises = ["softmax", "causal_mask"], or both
-# or own_tests = ["softmax"], the learners' own tests of these exercises
+                          # or own_tests = ["softmax"] alone: the learners' own tests
 hidden = ["merge_heads"]  # exercises of it whose tests learners do not get
 weight = 20
 due = 2026-12-01T23:59:00+01:00
@@ -182,8 +182,7 @@ def _exercises(of_chapters: bool, key: str, value: Any) -> list[Exercise]:
 
 
 def find_testable(names: Sequence[str]) -> list[Exercise]:
-    """The exercises of these names, in the course's order. UnknownName, or UserProblem if no test of one can be tried.
-    """
+    """The exercises of these names, in the course's order. UnknownName, or UserProblem if one has no known mistakes."""
     found = {load_syllabus().exercise(name) for name in names}
     for exercise in found:
         versions_of(exercise)
@@ -191,8 +190,9 @@ def find_testable(names: Sequence[str]) -> list[Exercise]:
 
 
 def _testable(key: str, value: Any) -> list[Exercise]:
+    names = _names(key, value)
     try:
-        return find_testable(_names(key, value))
+        return find_testable(names)
     except (UnknownName, UserProblem) as problem:
         raise GradingProblem(f"{key}: {problem}") from None
 

@@ -46,7 +46,9 @@ def read_deliveries(
 ) -> list[Submission]:  # fmt: skip
     """The submissions of all deliveries, the first one first. GradingProblem if one of them cannot be read.
 
-    With `own_tests`, they are the learners' own tests, and not the chapters. With `hides_names`, no sentence shows the name of a file that somebody handed in.
+    With `own_tests`, they are the learners' own tests, and not the chapters.
+
+    With `hides_names`, no sentence shows the name of a file that somebody handed in.
     """
     found: dict[object, list[Submission]] = {}  # by what identifies the person
     chosen: dict[str, None] = {}
