@@ -207,9 +207,9 @@ def parse_days(key: str, value: object) -> int:
     return value
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str], alike: float = 0.5) -> str:
     """The end of a sentence about an unknown name: the most similar one; "" if there is none."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=alike)
     return f"; did you mean {shorten(near[0])}?" if near else ""
 
 

@@ -212,7 +212,7 @@ def _parse(table: dict, parsers: Mapping[str, Parser], where: str = "") -> dict[
     """The values of this table. GradingProblem for an unknown key or a wrong value."""
     for key in table:
         if key not in parsers:
-            more = suggest(key, parsers) or f"; the keys are {', '.join(parsers)}"
+            more = suggest(key, parsers, alike=0.6) or f"; the keys are {', '.join(parsers)}"
             raise GradingProblem(f"{where}{shorten(key)}: this key is unknown{more}")
     return {key: parsers[key](f"{where}{key}", value) for key, value in table.items()}
 
