@@ -229,20 +229,23 @@ def _feedback_results(person: Person, graded: GradedClass) -> Iterator[str]:
         yield f"## {module}.py does not import\n\n{_fence(format_failure(failure))}"
         yield f"So the tests of these exercises could not run: {lost}."
     for result in incomplete:
-        yield from _incomplete(person, result, result.exercise.name in graded.hidden)
+        yield from _incomplete(person, result, graded)
     for title, lines in (("Passed", passed), ("Still to do", todo)):
         if lines:
             yield "\n".join([f"## {title}", "", *(f"- {line}" for line in lines)])
-    if own := [result for result in incomplete if result.exercise.name not in graded.hidden]:
+    if graded.own_tests:
+        yield "`headway try-test NAME` tries your tests in the same way."
+    elif own := [result for result in incomplete if result.exercise.name not in graded.hidden]:
         code = "your code" if own == incomplete else "your code in the other exercises"
         same = f"`python -m pytest` tests {code} with the same examples"
         yield f"{same}, apart from those for which a seed is named above."
 
 
-def _incomplete(person: Person, result: ExerciseResult, is_hidden: bool) -> Iterator[str]:
+def _incomplete(person: Person, result: ExerciseResult, graded: GradedClass) -> Iterator[str]:
+    is_hidden = result.exercise.name in graded.hidden
     yield f"## {_exercise_points(person, result.exercise)}"
     if result.failures or result.forbidden:
-        yield _fence(format_result(result, is_hidden))
+        yield _fence(format_result(result, is_hidden or graded.own_tests))
     seeds = sorted({test.seed for test in result.failures if test.seed})
     if is_hidden:
         yield "Only your instructor has the tests of this exercise, so `python -m pytest` does not run them."
@@ -328,7 +331,8 @@ def _entries(person: Person, graded: GradedClass) -> Iterator[Entry]:
     for exercise in graded.exercises:
         places[exercise.chapter] += 1
         mark = person.marks[exercise.name]
-        output = _explain(person, exercise, results.get(exercise.name), exercise.name in graded.hidden)
+        has_no_hint = graded.own_tests or exercise.name in graded.hidden
+        output = _explain(person, exercise, results.get(exercise.name), has_no_hint)
         yield {
             "name": exercise.name,
             "number": f"{int(exercise.chapter.removeprefix('ch'))}.{places[exercise.chapter]}",

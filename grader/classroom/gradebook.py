@@ -87,6 +87,11 @@ class Gradebook:
     def path(self) -> Path:
         return self._file.path
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """What the results depend on, besides the seed."""
+        return self._versions
+
     def __enter__(self) -> Gradebook:
         return self
 
@@ -239,7 +244,7 @@ class Gradebook:
             ]
         shown = tuple(one for one in everybody if not one.missing or one.given)
         absent = tuple(one for one in everybody if one.missing and not one.given)
-        return GradedClass(shown, self.exercises, self.seed, self._versions, absent, rules.hidden)
+        return GradedClass(shown, self.exercises, self.seed, self._versions, absent, rules.hidden, rules.own_tests)
 
     def _find_verdict(self, digest: str) -> Verdict | str:
         """The results of this content for this run's exercises, or why there are none."""
@@ -398,9 +403,9 @@ def describe_changes(
 ) -> str:
     """What differs from the last run, and the consequence, as a sentence; "" if nothing differs."""
     now, before = {"seed": str(seed)} | versions, {"seed": str(old_seed)} | old_versions
-    differing = [name for name in now if now[name] != before.get(name)]
+    differing = [name for name in now | before if now.get(name) != before.get(name)]
     if differing:
-        changed = [f"{name} ({before.get(name, 'unknown')}, now {now[name]})" for name in differing]
+        changed = [f"{name} ({before.get(name, 'unknown')}, now {now.get(name, 'unknown')})" for name in differing]
         consequence = "Earlier results do not count any more, so everything is graded now"
         return f"Changed since the last run: {join_names(changed)}. {consequence}."
     if more := [name for name in names if name not in old]:

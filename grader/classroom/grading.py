@@ -45,6 +45,7 @@ from grader.verdict.results import Verdict
 
 MAX_NAMES = 5  # in one sentence
 LEAVE_OUT = "run `headway grade` with --fewer to leave them out (their results stay in the gradebook)"
+OWN_TESTS = {"grading": "own tests"}  # stored beside the versions, so that other results do not count
 ReportProgress = Callable[[int, int, str], None]  # gets the number of graded submissions, of all, and the last name
 
 
@@ -102,12 +103,13 @@ class ClassToGrade:
         if strange := [login for login in pushed if self.roster.people and not self.roster.find(login)]:
             notes.append(NameNote(f"in {Path(options.pushes).name} and not in the roster: ", tuple(strange)))
         with screen.show_reading() as report:
-            submissions = read_deliveries(folders, self.roster, notes.append, report, options.anonymous, dates)
+            how = (report, options.anonymous, dates, self.rules.own_tests)
+            submissions = read_deliveries(folders, self.roster, notes.append, *how)
         if self.course is not None:
             groups = self.course.assignment(options.assignment).groups
             submissions, more = name_by_roster(submissions, self.roster, groups)
             notes += more
-        modules = list(dict.fromkeys(exercise.module for exercise in self.exercises))
+        modules = list(dict.fromkeys(map(self.rules.module_of, self.exercises)))
         return replace(self, submissions=name_other_chapters(add_slugs(submissions), modules), notes=notes)
 
     def hide_names(self, key: Path) -> ClassToGrade:
@@ -172,7 +174,8 @@ def grade_class(run: Run, screen: Screen) -> GradingOutcome | ClassToGrade | Non
         notes.append(f"{' and '.join(differences)} {verb} from the last run into {line(str(run.out))}")
     run = _leave_out_missing_folders(run, before, notes)
     # a server loads the kit while the submissions are read, unless most of them may be graded already
-    dispatcher, at_once, lacking = _make_dispatcher(run, early=before is None and not run.dry)
+    early = before is None and not run.dry
+    dispatcher, at_once, lacking = _make_dispatcher(run, found.rules.own_tests, early)
     with closing(dispatcher):
         found = replace(found, notes=notes).read(run.options, run.out, screen)
         if run.options.anonymous and not run.dry:
@@ -203,7 +206,8 @@ def _grade(run: Run, found: ClassToGrade, dispatcher: AnyDispatcher, at_once: in
         again = _delete_verdicts(book, run.again, found.submissions, screen) if run.again else None
         store_options(run.options, run.out)
         with screen.show_progress() as report_progress:
-            changes = book.start_run(run.options.seed, found.exercises, versions())
+            graded_by = versions() | (OWN_TESTS if found.rules.own_tests else {})
+            changes = book.start_run(run.options.seed, found.exercises, graded_by)
             notes = [*map(str, found.notes), *filter(None, [changes]), *found.rules.find_warnings(found.submissions)]
             todo = book.submissions_to_do(found.submissions)
             store_verdicts(book, todo, dispatcher, at_once, report_progress)
@@ -266,8 +270,10 @@ def _delete_verdicts(book: Gradebook, person: NamedPerson, submissions: list[Sub
 # ---- what grades: this machine, with the layers of the sandbox that it has, or a Dask cluster
 
 
-def _make_dispatcher(run: Run, early: bool) -> tuple[AnyDispatcher, int, list[str]]:
+def _make_dispatcher(run: Run, own_tests: bool, early: bool) -> tuple[AnyDispatcher, int, list[str]]:
     """What grades the submissions, how many it grades at a time, and what its sandbox lacks. `early`: it starts now."""
+    if run.dask is not None and own_tests:
+        raise GradingProblem("--dask does not go with own tests: they are graded on this machine; leave out --dask")
     if run.dask is not None:
         from grader.classroom.judging.cluster import ClusterDispatcher  # few have Dask
 
@@ -278,7 +284,7 @@ def _make_dispatcher(run: Run, early: bool) -> tuple[AnyDispatcher, int, list[st
     if lacking and run.options.require_isolation:
         raise GradingProblem("--require-isolation: " + "; ".join(lacking))
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    dispatcher = Dispatcher(available())
+    dispatcher = Dispatcher(available(), own_tests=own_tests)
     if early:
         dispatcher.start_early()
     return dispatcher, run.jobs or processors, lacking
@@ -316,7 +322,11 @@ def _refuse_losing(run: Run, found: ClassToGrade) -> None:
         return
     with Gradebook.read(run.out) as book:
         exercises, people, ids = book.exercises_of_last_run(), book.list_graded(), book.list_ids()
+        had_own_tests = book.versions.items() >= OWN_TESTS.items()
     shown, chosen = line(str(run.out)), [exercise.name for exercise in found.exercises]
+    if exercises and had_own_tests != found.rules.own_tests:
+        before, now = ("own tests", "exercises") if had_own_tests else ("exercises", "own tests")
+        raise GradingProblem(f"{shown} has the grades of {before}, and this run grades {now}; choose another --out")
     elsewhere = "" if run.options.assignment else f"choose another folder (--out {shown}-2), "
     if missing := [name for name in exercises if name not in chosen]:
         everything = ",".join(dict.fromkeys([*exercises, *chosen]))

@@ -24,6 +24,7 @@ from grader.classroom.term.course import (
     TermMarks,
     compute_term_marks,
     find_course,
+    find_testable,
     read_course_file,
 )
 from grader.classroom.term.roster import NO_ROSTER, Roster
@@ -42,6 +43,7 @@ class GradingOptions:
     submissions: tuple[str, ...] = ()  # the folders, the first one graded first
     chapters: tuple[str, ...] = ()
     exercises: tuple[str, ...] = ()
+    own_tests: tuple[str, ...] = ()  # exercises: the learners' own tests of them are graded
     seed: int = 0
     course: str = ""
     assignment: str = ""  # of the course: it says which exercises, and the rules
@@ -61,6 +63,11 @@ class GradingOptions:
 
         GradingProblem or UnknownName if they do not fit.
         """
+        if self.own_tests:
+            if self.chapters or self.exercises:
+                advice = "leave out --chapters and --exercises, or --own-tests"
+                raise GradingProblem(f"--own-tests alone says which exercises are graded; {advice}")
+            return find_testable(self.own_tests), Rules(own_tests=True), None
         if not self.course:
             return read_course().chosen([*self.chapters, *self.exercises]), Rules(), None
         term = read_course_file(Path(self.course))
@@ -76,7 +83,8 @@ class GradingOptions:
     def changed_by(self, given: GradingOptions, seed: int | None) -> GradingOptions:
         """These options, except those that are given. GradingProblem if they do not go together."""
         if self.course:
-            refuse_with_assignment({f"--{name}": getattr(given, name) for name in ("chapters", "exercises")})
+            named = {"--chapters": given.chapters, "--exercises": given.exercises, "--own-tests": given.own_tests}
+            refuse_with_assignment(named)
         changes = {name: value for name, value in vars(given).items() if value}
         if given.chapters or given.exercises:
             changes |= {"chapters": given.chapters, "exercises": given.exercises}
@@ -84,8 +92,8 @@ class GradingOptions:
 
     def differences(self, other: GradingOptions) -> list[str]:
         """The options about what is graded that differ, as typed."""
-        names = ("chapters", "exercises", "seed")
-        return [f"--{name}" for name in names if getattr(self, name) != getattr(other, name)]
+        names = ("chapters", "exercises", "own_tests", "seed")
+        return [f"--{name}".replace("_", "-") for name in names if getattr(self, name) != getattr(other, name)]
 
 
 def absolute(path: Path | None) -> str:

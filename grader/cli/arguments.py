@@ -115,6 +115,13 @@ Chapters = Annotated[str, option("The chapters (default: all).", metavar="ch03,c
 Exercises = Annotated[
     str, option("The exercises (default: all of these chapters).", metavar="NAMES", autocompletion=complete_exercise)
 ]
+OwnTests = Annotated[
+    str,
+    option(
+        "Grade learners' own tests of these exercises, test_NAME.py, by the share of the known mistakes they find.",
+        "--own-tests", metavar="NAMES", autocompletion=complete_exercise,
+    ),
+]  # fmt: skip
 Seed = Annotated[int | None, option("Draw other examples; the run stays repeatable (default: 0).", metavar="N")]
 Fewer = Annotated[bool, option("Leave out exercises or people that the last run into this folder graded.", "--fewer")]
 Jobs = Annotated[

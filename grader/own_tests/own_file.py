@@ -24,6 +24,7 @@ _CODE = ("__", "co_", "f_", "gi_", "cr_", "ag_", "tb_")  # how attributes of cod
 _PLAIN = frozenset(
     {"__init__", "__call__", "__name__", "__len__", "__getitem__", "__iter__", "__next__", "__version__"}
 )
+_FORMATTING = frozenset({"format", "format_map", "Formatter"})  # "{0.__code__}".format(f); an f-string is checked
 _GETTERS = ("getattr", "hasattr", "attrgetter", "methodcaller")
 _ASSERTING = ("assert", "raises", "warns", "fail")  # in the name of what is called
 
@@ -44,8 +45,13 @@ def test_one_example(learner):
 _EXAMPLE = "assert callable(learner.{name})  # instead of this, call it, and assert what must hold"
 
 
+def module_of_tests(exercise: Exercise) -> str:
+    """The name of the module with a learner's own tests of this exercise."""
+    return f"test_{exercise.name}"
+
+
 def path_of(exercise: Exercise) -> Path:
-    return FOLDER / f"test_{exercise.name}.py"
+    return FOLDER / f"{module_of_tests(exercise)}.py"
 
 
 def write_start(exercise: Exercise) -> None:
@@ -95,6 +101,8 @@ def _refused(node: ast.AST) -> Iterator[str]:
         yield from (f"the import of {alias.name}" for alias in node.names if alias.name in _MODULES)
     if isinstance(node, ast.Attribute) and (node.attr in _MODULES or _reads_code(node.attr)):
         yield f".{node.attr}"
+    if isinstance(node, ast.MatchClass):  # case object(__code__=code)
+        yield from (f"{name}=" for name in node.kwd_attrs if _reads_code(name))
     if isinstance(node, ast.Name) and (node.id in _CALLS or node.id.startswith("__")):
         yield node.id
     if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in _GETTERS:
@@ -103,4 +111,4 @@ def _refused(node: ast.AST) -> Iterator[str]:
 
 
 def _reads_code(name: str) -> bool:
-    return name.startswith(_CODE) and name not in _PLAIN
+    return name in _FORMATTING or name.startswith(_CODE) and name not in _PLAIN

@@ -79,11 +79,13 @@ def _outcome(answer: dict[str, Any]) -> Outcome:
 
 
 def try_versions(
-    pool: WorkerPool, exercise: Exercise, tests: str, file: str, versions: Iterable[Version]
+    pool: WorkerPool, exercise: Exercise, tests: str, file: str, versions: Iterable[Version], at_once: int | None = None
 ) -> Generator[tuple[Version, Outcome], None, None]:
-    """Each version with its outcome, in the order in which they end. Closing the iterator ends the processes."""
+    """Each version with its outcome, in the order in which they end. Closing the iterator ends the processes.
+
+    `at_once` of them run at a time: as many as there are processors if it is None."""
     waiting, running = list(versions)[::-1], {}  # type: list[Version], dict[socket.socket, _Try]
-    at_once = min(len(waiting), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+    at_once = at_once or min(len(waiting), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
     try:
         while waiting or running:
             while waiting and len(running) < at_once:

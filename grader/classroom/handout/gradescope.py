@@ -44,6 +44,8 @@ def write_archive(
 
     UnknownName for an unknown name, GradingProblem for a path that cannot be used.
     """
+    if rules.own_tests:
+        raise GradingProblem("Gradescope's autograder cannot grade own tests; `headway grade` does it")
     course = load_syllabus()
     graded = tuple(course.chosen([*(course.chapter(name).id for name in chapters), *exercises]))
     secret = [course.exercise(name) for name in hidden]

@@ -62,10 +62,12 @@ class ClassFiles:
     def __post_init__(self) -> None:
         files = [one.path for one in self.files if one.kind == "file" and not is_too_long(one.path)]
         code = [(path, name) for path in files if (name := parse_code_name(path[-1]))]
-        chapters = [path for path, name in code if name.module and not name.person]
+        named = [(path, name) for path, name in code if name.module and not name.person]
+        chapters = [path for path, name in named if not name.is_of_tests]
         # If names alone show no chapter, any code may be somebody's chapter.
         any_code = chapters or [path for path, _ in code if len(path) > 1]
-        self.chapters = {path[:-1] for path in chapters}
+        # Tests beside chapters say nothing: a learner's folder has exercises/my_tests.
+        self.chapters = {path[:-1] for path in chapters or [path for path, _ in named]}
         self.above_code = {path[:depth] for path in any_code for depth in range(min(len(path), 3))}
 
     def show(self, name: str, is_folder: bool = False) -> str:

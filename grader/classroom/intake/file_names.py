@@ -32,10 +32,14 @@ _CANVAS = re.compile(r"(?P<name>.+?)(?:_LATE)?_(?P<id>\d+)_\d+_(?P<rest>.+)", re
 class CodeName:
     """What the name of a Python file or a notebook says."""
 
-    module: str = ""  # the chapter; "" if it says none
+    module: str = ""  # the chapter, or the tests of an exercise, as in test_softmax.py; "" if it says none
     person: str = ""  # beside the chapter, as in NAME_ch03_attention.py
     copy: int = 0  # the number in ch03_attention (1).py or ch03_attention-1.py
     is_notebook: bool = False
+
+    @property
+    def is_of_tests(self) -> bool:
+        return self.module.startswith("test_")
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,17 @@ def is_too_long(path: tuple[str, ...]) -> bool:
 
 
 def parse_code_name(name: str) -> CodeName | None:
-    """What the name says; None for other files, tests, and files that only make a package."""
+    """What the name says; None for other files, tests of anything but an exercise, and files that only make a
+    package."""
     found = _CODE.fullmatch(name) if len(name) <= MAX_NAME_LENGTH else None
-    if not found or found["stem"].lower().startswith("test_") or found["stem"].lower() in _PACKAGING:
+    if not found or found["stem"].lower() in _PACKAGING:
         return None
     copy, is_notebook = int(found["first"] or found["second"] or 0), found["ending"].lower() == ".ipynb"
+    if not is_notebook and (tests := _tests_pattern().fullmatch(found["stem"])):
+        exercise = next(one.name for one in load_syllabus().exercises if one.name.lower() == tests["name"].lower())
+        return CodeName(f"test_{exercise}", (tests["before"] or "").strip(" _-"), copy)
+    if found["stem"].lower().startswith("test_"):
+        return None
     if chapter := _chapter_pattern().fullmatch(found["stem"]):
         person = (chapter["before"] or chapter["after"] or "").strip(" _-")
         return CodeName(chapter["module"].lower(), person, copy, is_notebook)
@@ -98,6 +108,13 @@ def _chapter_pattern() -> re.Pattern[str]:
     """A chapter's name, alone or as a separate word after or before a person's name."""
     names = "|".join(sorted((chapter.name for chapter in load_syllabus().chapters), key=len, reverse=True))
     return re.compile(rf"(?:(?P<before>.+?)[ _-]+)?(?P<module>{names})(?:[ _-]+(?P<after>.+))?", _FLAGS)
+
+
+@cache
+def _tests_pattern() -> re.Pattern[str]:
+    """The name of a file with a learner's own tests of an exercise, alone or after a person's name."""
+    names = "|".join(re.escape(exercise.name) for exercise in load_syllabus().exercises)
+    return re.compile(rf"(?:(?P<before>.+?)[ _-]+)?test_(?P<name>{names})", _FLAGS)
 
 
 # ---- neutral names: no sentence of an anonymous grading can show a name that a person chose

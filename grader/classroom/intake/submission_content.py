@@ -84,11 +84,26 @@ def _with_digest(found: Submission) -> Submission:
 
 def _read(founds: Iterable[FoundFile], hides_names: bool, level: int) -> Submission:
     files = _gather(founds)
-    if not files.code and len(files.archives) == 1:
-        return _read_archive(files, hides_names, level)
     versions = _read_versions(files)
+    tests = _choose_tests({name: versions.pop(name) for name in list(versions) if name.startswith("test_")}, files)
+    if all(file.is_of_tests for file in files.code) and len(files.archives) == 1:
+        inner = _read_archive(files, hides_names, level)
+        return replace(inner, own_tests=_with_digest(tests)) if tests.sources else inner
+    return replace(_choose_chapters(versions, files), own_tests=_with_digest(tests))
+
+
+def _choose_tests(versions: dict[str, list[Version]], files: _Files) -> Submission:
+    """The submission if the learner's own tests count."""
     if not versions:
-        return Submission("", {}, _explain_no_chapter(files), tuple(files.notes))
+        problem = _explain_nothing(files, "tests", "name the files like test_softmax.py")
+        return Submission("", {}, problem, tuple(files.notes))
+    return _choose_versions(versions, [*files.notes])
+
+
+def _choose_chapters(versions: dict[str, list[Version]], files: _Files) -> Submission:
+    if not versions:
+        problem = _explain_nothing(files, "chapter", "name the chapter files like ch03_attention.py")
+        return Submission("", {}, problem, tuple(files.notes))
     for archive in files.archives:
         why = "because there are chapter files next to it"
         files.notes.append(f"the archive {shorten(archive.path[-1])} was not opened, {why}")
@@ -231,17 +246,18 @@ def _sort_versions(versions: list[Version]) -> list[Version]:
     return sorted(next(filter(None, kinds)), key=lambda version: (bool(version.problem), version.file.rank))
 
 
-def _explain_no_chapter(files: _Files) -> str:
+def _explain_nothing(files: _Files, what: str, advice: str) -> str:
+    """Why there is no chapter, or no file of tests."""
     if len(files.archives) > 1:
         names = " and ".join(shorten(archive.path[-1]) for archive in files.archives[:3])
-        return f"it contains several archives ({names}) and no chapter file; submit one archive"
+        return f"it contains several archives ({names}) and no {what} file; submit one archive"
     if files.notes:
-        return f"it contains no readable chapter: {files.notes[0]}"
+        return f"it contains no readable {what}: {files.notes[0]}"
     if not files.count:
         return "nothing was submitted: it is empty"
     names = ", ".join(shorten(name, 30) for name in files.sample)
     more = " and more" if files.count > len(files.sample) else ""
-    return f"it contains no chapter, only {names}{more}; name the chapter files like ch03_attention.py"
+    return f"it contains no {what}, only {names}{more}; {advice}"
 
 
 # ---- the chapters in one file: its name says a chapter, or it is those whose exercises it defines
@@ -257,11 +273,15 @@ class CodeFile:
     path: tuple[str, ...]
     data: bytes
     rank: tuple  # of several versions of a chapter, the one with the smallest rank counts
-    module: str  # the chapter that its name says; "" for none
+    module: str  # the chapter, or the tests, that its name says; "" for none
 
     @property
     def name(self) -> str:
         return shorten("/".join(self.path))
+
+    @property
+    def is_of_tests(self) -> bool:
+        return self.module.startswith("test_")
 
 
 @dataclass(frozen=True)
@@ -367,7 +387,8 @@ def _checked(version: Version) -> Version:
         if not any(map(_does_something, parse(text, name).body)):
             what = "has only comments and imports" if text.strip() else "is empty"
             problem = f"{name} {what}; submit the file with your code"
-        is_begun = any(is_written(text, one.name) for one in load_syllabus().chapter(version.module).exercises)
+        if not version.file.is_of_tests:
+            is_begun = any(is_written(text, one.name) for one in load_syllabus().chapter(version.module).exercises)
     except TooComplex as error:
         problem = str(error)
     except SourceProblem:

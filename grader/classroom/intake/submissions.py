@@ -39,7 +39,7 @@ ReadingCallback = Callable[[str], None]  # receives the name of the submission t
 @dataclass(frozen=True)
 class Submission:
     name: str  # the person's name: of the folder, file or archive, or from a table
-    sources: dict[str, str]  # module name ("ch03_attention") → text, for each chapter found
+    sources: dict[str, str]  # module name ("ch03_attention", or "test_softmax") → text, for each one found
     problem: str = ""  # one sentence, if nothing can be graded
     notes: tuple[str, ...] = ()  # sentences for the instructor
     submitted: datetime | None = None  # with a time zone; None if unknown
@@ -49,6 +49,13 @@ class Submission:
     ids: dict[str, str] = field(default_factory=dict)  # of the person: "canvas_id", "moodle_id", "email", "number"
     group: str = ""  # the same text for people who handed in one submission together
     absent: dict[str, str] = field(default_factory=dict)  # exercise or module that is not in it → what was sent instead
+    own_tests: Submission | None = None  # the content if tests count and not chapters; None if nothing could be read
+
+    def with_tests(self) -> Submission:
+        """The submission of the same people with their own tests instead of the chapters."""
+        names = ("sources", "broken", "problem", "notes", "digest", "absent")
+        content = {name: getattr(self.own_tests, name) for name in names} if self.own_tests else {}
+        return replace(self, own_tests=None, **content)
 
 
 def add_slugs(submissions: Iterable[Submission]) -> list[Submission]:

@@ -15,6 +15,7 @@ from typing import Self
 from grader.classroom.intake.submissions import Submission
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.sandbox.isolation import Isolation
+from grader.own_tests.own_file import module_of_tests
 from grader.processes.client import NoServer, ServerProcess
 from grader.processes.job import Job, moved_to_worker
 from grader.processes.server import read_kit_times
@@ -55,6 +56,7 @@ class GradeJob(Job):
     seconds: float  # for all of it
     in_worker: bool = True
     seeds: dict[str, int] = field(default_factory=dict)  # of exercises with other examples than those of `seed`
+    own_tests: bool = False  # the sources are the learner's own tests of the exercises
 
     def after_crash(self, late: bool = False) -> Self | None:
         return moved_to_worker(self)
@@ -77,8 +79,11 @@ class Dispatcher:
     machine's fault: there is a sentence instead of a verdict, and the next run of the grader tries again.
     """
 
-    def __init__(self, isolation: Isolation, seconds: float = SUBMISSION_SECONDS, *options: str) -> None:
-        self.isolation, self.seconds, self.options = isolation, seconds, options
+    def __init__(
+        self, isolation: Isolation, seconds: float = SUBMISSION_SECONDS, *options: str, own_tests: bool = False
+    ) -> None:
+        """With `own_tests`, the submissions are learners' own tests of the exercises."""
+        self.isolation, self.seconds, self.options, self.own_tests = isolation, seconds, options, own_tests
         self.kit = read_kit_times()
         self.starting, self.turns = threading.Lock(), threading.Condition()
         self.under_way = 0  # submissions that are being graded
@@ -93,7 +98,8 @@ class Dispatcher:
 
     def grade(self, submission: Submission, seeds: dict[str, int]) -> Verdict | str:
         """The verdict on the exercises with these seeds, or a sentence that says why it is missing."""
-        job = GradeJob(submission.sources, submission.broken, list(seeds), 0, self.seconds, seeds=seeds)
+        content = (submission.sources, submission.broken, list(seeds))
+        job = GradeJob(*content, 0, self.seconds, seeds=seeds, own_tests=self.own_tests)
         with self._turn():
             with self.starting:
                 server = self.shared = self.shared or self._launch()
@@ -182,13 +188,17 @@ def _run_on(server: ServerProcess, job: GradeJob) -> Verdict | InterruptedRun | 
 
 
 def zero_verdict(submission: Submission, exercises: Sequence[str], why: str) -> Verdict:
-    """The verdict after two runs that ended without one: no points for each exercise whose chapter was submitted."""
+    """The verdict after two runs that ended without one: no points for each exercise whose file was submitted."""
     message = f"Grading was interrupted twice: {why}."
     words = Failure(INTERRUPTED_PROMISE, message=message, explanation=INTERRUPTED_EXPLANATION)
     test = TestResult(INTERRUPTED_TEST, "error", 0.0, 1.0, INTERRUPTED_PROMISE, message, words.explanation, words)
     found = [load_syllabus().exercise(name) for name in exercises]
     submitted = {*submission.sources, *submission.broken}
-    results = [ExerciseResult(exercise, [test]) for exercise in found if exercise.module in submitted]
+    results = [
+        ExerciseResult(exercise, [test])
+        for exercise in found
+        if submitted & {exercise.module, module_of_tests(exercise)}
+    ]
     return Verdict(results, notes=[INTERRUPTED_NOTE.format(why=why)])
 
 

@@ -17,12 +17,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from grader.classroom.judging.dispatch import GradeJob
+from grader.classroom.judging.own_tests import judge_own_tests
 from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import without_text
 from grader.execution.errors import NoWorker
 from grader.execution.sandbox.isolation import Isolation
 from grader.execution.target import Target
 from grader.execution.worker import WorkerPool
+from grader.own_tests.trying import OwnTestsPool
 from grader.processes import limits
 from grader.processes.job import Job
 from grader.processes.preloaded import keep_for_forks, preload
@@ -64,6 +66,10 @@ class RunWorkerPool(WorkerPool):
             os._exit(0)
 
 
+class RunTestsPool(RunWorkerPool, OwnTestsPool):
+    """The same with workers that run the learner's own tests."""
+
+
 class GradingService(Service):
     """Grades submissions."""
 
@@ -79,7 +85,8 @@ class GradingService(Service):
         self.isolation = isolation
 
     def grade(self, job: GradeJob, report: Report) -> int:
-        return grade(job, report, RunWorkerPool(report, fork=bool(self.isolation), isolation=self.isolation))
+        kind = RunTestsPool if job.own_tests else RunWorkerPool
+        return grade(job, report, kind(report, fork=bool(self.isolation), isolation=self.isolation))
 
 
 class ForkingGradingService(GradingService):
@@ -91,13 +98,19 @@ class ForkingGradingService(GradingService):
         self.control: socket.socket | None = None  # of the zygote of the run that starts now
         self.preloaded: set[str] = set()  # exercises
         self.has_grown = False  # since its memory was last put into huge pages
-        assert isinstance(self.pool.zygote, subprocess.Popen)
-        process_tree.own_children.add(self.pool.zygote.pid)
+        self.tests_pool = OwnTestsPool(isolation=isolation)
+        _keep_zygote(self.pool)
 
     def loaded(self) -> None:
         self.pool.new_zygote().close()  # NoWorker here is the reason why the server does not start
 
     def before_start(self, job: Job) -> None:
+        if isinstance(job, GradeJob) and job.own_tests:
+            if self.tests_pool.zygote is None:
+                self.tests_pool.start_early()
+                _keep_zygote(self.tests_pool)
+            self.control = self.tests_pool.new_zygote()
+            return
         if isinstance(job, GradeJob):
             self._preload(job)
         self.control = self.pool.new_zygote()
@@ -124,16 +137,28 @@ class ForkingGradingService(GradingService):
 
     def close(self) -> None:
         self.pool.close()
+        self.tests_pool.close()
 
     def grade(self, job: GradeJob, report: Report) -> int:
-        assert self.pool.control is not None
-        self.pool.control.close()
+        for pool in (self.pool, self.tests_pool):
+            if pool.control is not None:
+                pool.control.close()
         limits.limit_growth(RUN_BYTES)
         return grade(job, report, RunWorkerPool(report, isolation=self.isolation, control=self.control))
 
 
+def _keep_zygote(pool: WorkerPool) -> None:
+    """The zygote is a child of the server that no run has left behind."""
+    assert isinstance(pool.zygote, subprocess.Popen)
+    process_tree.own_children.add(pool.zygote.pid)
+
+
 def grade(job: GradeJob, report: Report, pool: WorkerPool) -> int:
     """Judge this submission, and send the verdict."""
+    if job.own_tests:
+        with contextlib.closing(pool):
+            report.message(verdict=judge_own_tests(job, report, pool).as_data())
+        return 0
     target = Target("submission", None, job.sources, unread=job.unread)
     until = time.monotonic() + job.seconds
     trial = Trial(

@@ -94,6 +94,7 @@ class GradedClass:
     versions: dict[str, str]  # of what the marks depend on: kit, torch, Python, ...
     missing: tuple[Person, ...] = ()  # the other missing people of the roster
     hidden: frozenset[str] = frozenset()  # exercises whose tests learners do not have
+    own_tests: bool = False  # the learners' own tests of the exercises were graded
 
     @property
     def points(self) -> Decimal:

@@ -17,6 +17,7 @@ from grader.classroom.judging.marks import CENT, format_points, split_points
 from grader.classroom.sanitize import shorten
 from grader.counts import format_count
 from grader.course.syllabus import Chapter, Exercise, Syllabus, UnknownName
+from grader.own_tests.own_file import module_of_tests
 
 DAY = timedelta(days=1)
 
@@ -41,6 +42,7 @@ class Rules:
     last: int | None = None  # days; later submissions get 0 points
     extensions: dict[str, datetime] = field(default_factory=dict)  # by the person's name
     hidden: frozenset[str] = frozenset()  # exercises whose tests learners do not have
+    own_tests: bool = False  # the learners' own tests of the exercises are graded, not the exercises
     # The people of the roster who are not among these.
     find_missing: Callable[[Sequence[str]], Sequence[str]] = field(default=lambda names: (), compare=False)
 
@@ -52,6 +54,10 @@ class Rules:
     def points_of(self, exercise: Exercise) -> float:
         """What this exercise is worth."""
         return float(self.points.get(exercise.name, Decimal(str(exercise.points))))
+
+    def module_of(self, exercise: Exercise) -> str:
+        """The name, without .py, of the file that is handed in for this exercise."""
+        return module_of_tests(exercise) if self.own_tests else exercise.module
 
     def find_due_date(self, name: str) -> datetime | None:
         """When this person's submission is due."""
@@ -201,9 +207,9 @@ def parse_days(key: str, value: object) -> int:
     return value
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str], alike: float = 0.5) -> str:
     """The end of a sentence about an unknown name: the most similar one; "" if there is none."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=alike)
     return f"; did you mean {shorten(near[0])}?" if near else ""
 
 

@@ -13,6 +13,7 @@ softmax = 20
 [assignments.week3]
 title = "Attention"
 chapters = ["ch03"]       # or exercises = ["softmax", "causal_mask"], or both
+                          # or own_tests = ["softmax"] alone: the learners' own tests
 hidden = ["merge_heads"]  # exercises of it whose tests learners do not get
 weight = 20
 due = 2026-12-01T23:59:00+01:00
@@ -59,7 +60,8 @@ from grader.classroom.term.roster import (
     write_people,
 )
 from grader.course.syllabus import Exercise, UnknownName, load_syllabus
-from grader.files import problem, write_whole
+from grader.files import UserProblem, problem, write_whole
+from grader.own_tests.versions import versions_of
 
 GRADES = "grades"  # the folder next to course.toml that has a folder for each assignment
 
@@ -179,12 +181,29 @@ def _exercises(of_chapters: bool, key: str, value: Any) -> list[Exercise]:
         raise GradingProblem(f"{key}: {unknown}") from None
 
 
+def find_testable(names: Sequence[str]) -> list[Exercise]:
+    """The exercises of these names, in the course's order. UnknownName, or UserProblem if one has no known mistakes."""
+    found = {load_syllabus().exercise(name) for name in names}
+    for exercise in found:
+        versions_of(exercise)
+    return [exercise for exercise in load_syllabus().exercises if exercise in found]
+
+
+def _testable(key: str, value: Any) -> list[Exercise]:
+    names = _names(key, value)
+    try:
+        return find_testable(names)
+    except (UnknownName, UserProblem) as problem:
+        raise GradingProblem(f"{key}: {problem}") from None
+
+
 COURSE_KEYS: dict[str, Parser] = {
     "title": _text, "roster": _text, "late": _table, "points": _table, "assignments": _table, "extensions": _table,
 }  # fmt: skip
 LATE_KEYS: dict[str, Parser] = {"grace": parse_span, "per_day": _percent, "most": _percent, "last": parse_days}
 ASSIGNMENT_KEYS: dict[str, Parser] = {
-    "title": _text, "chapters": partial(_exercises, True), "exercises": partial(_exercises, False), "hidden": _names,
+    "title": _text, "chapters": partial(_exercises, True), "exercises": partial(_exercises, False),
+    "own_tests": _testable, "hidden": _names,
     "weight": _weight, "groups": _flag, "due": parse_time_value, **LATE_KEYS,
 }  # fmt: skip
 
@@ -193,7 +212,7 @@ def _parse(table: dict, parsers: Mapping[str, Parser], where: str = "") -> dict[
     """The values of this table. GradingProblem for an unknown key or a wrong value."""
     for key in table:
         if key not in parsers:
-            more = suggest(key, parsers) or f"; the keys are {', '.join(parsers)}"
+            more = suggest(key, parsers, alike=0.6) or f"; the keys are {', '.join(parsers)}"
             raise GradingProblem(f"{where}{shorten(key)}: this key is unknown{more}")
     return {key: parsers[key](f"{where}{key}", value) for key, value in table.items()}
 
@@ -233,7 +252,11 @@ def _read_assignment(name: str, entry: Any, roster: Roster, points: dict, late: 
         folder = f"{where}this is also the name of a folder"
         raise GradingProblem(f"{folder}: use only the letters a to z, digits, - and _")
     own = _parse(_table(where.strip(), entry), ASSIGNMENT_KEYS, where)
-    wanted = {exercise.name for exercise in (*own.get("chapters", ()), *own.get("exercises", ()))}
+    keys = ("chapters", "exercises", "own_tests")
+    if own.get("own_tests") and (others := [key for key in ("chapters", "exercises", "hidden") if own.get(key)]):
+        advice = "make two assignments"
+        raise GradingProblem(f"{where}own_tests does not go with {' and '.join(others)}; {advice}")
+    wanted = {exercise.name for key in keys for exercise in own.get(key, ())}
     exercises = tuple(exercise for exercise in load_syllabus().exercises if exercise.name in wanted)
     if not exercises:
         raise GradingProblem(f'{where}names no exercises; add chapters = ["ch03"] or exercises = ["softmax"]')
@@ -245,7 +268,8 @@ def _read_assignment(name: str, entry: Any, roster: Roster, points: dict, late: 
         no_group = f"{where}groups: no person in the roster has a group"
         raise GradingProblem(f"{no_group}; fill its column group, or leave this out")
     times = late | {key: value for key, value in own.items() if key in LATE_KEYS or key == "due"}
-    rules = Rules(points, find_missing=roster.find_missing, **times)
+    tests = bool(own.get("own_tests"))
+    rules = Rules(points, find_missing=roster.find_missing, own_tests=tests, **times)
     weight = own.get("weight", Decimal(1))
     if weight and not sum(map(rules.points_of, exercises)):
         nothing = f"{where}its exercises are worth 0 points, so everybody would earn 0 %"

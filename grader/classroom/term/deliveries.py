@@ -44,8 +44,11 @@ Note = str | NameNote
 def read_deliveries(
     folders: Sequence[Path], roster: Roster, add_note: Callable[[Note], None],
     report: ReadingCallback = lambda what: None, hides_names: bool = False, dates: CommitDates = NO_DATES,
+    own_tests: bool = False,
 ) -> list[Submission]:  # fmt: skip
     """The submissions of all deliveries, the first one first. GradingProblem if one of them cannot be read.
+
+    With `own_tests`, they are the learners' own tests, and not the chapters.
 
     With `hides_names`, no sentence shows the name of a file that somebody handed in.
     """
@@ -53,6 +56,7 @@ def read_deliveries(
     chosen: dict[str, None] = {}
     for number, folder in enumerate(folders):
         submissions = read_in_subprocess(folder, add_note, report=report, hides_names=hides_names, dates=dates)
+        submissions = [one.with_tests() for one in submissions] if own_tests else submissions
         submissions = without_common_start(submissions, roster, add_note)
         for key, new in _by_person(submissions, number, roster).items():
             old = found.setdefault(key, new)

@@ -48,6 +48,7 @@ def grade(
     ] = False,
     chapters: given.Chapters = "",
     exercises: given.Exercises = "",
+    own_tests: given.OwnTests = "",
     seed: given.Seed = None,
     jobs: given.Jobs = None,
     require_isolation: given.RequireIsolation = False,
@@ -82,14 +83,14 @@ def grade(
     write into their code or print stays as it is, and may contain their names.
 
     Exit status: 0 if every submission was graded, 1 if some could not be graded, 2 if the command is wrong."""
-    others = {"--chapters": chapters, "--exercises": exercises}
+    others = {"--chapters": chapters, "--exercises": exercises, "--own-tests": own_tests}
     term = choose_assignment(course, assignment, others)
     if key is not None and not anonymous and not add:
         raise typer.BadParameter("--key goes with --anonymous; add it, or leave out --key")
     folder, place = out or default_folder(term), absolute(submissions)
     options = GradingOptions(
-        (place,), tuple(split_option(chapters)), tuple(split_option(exercises)), seed or 0,
-        absolute(term[0].path) if term else "", term[1].name if term else "",
+        (place,), tuple(split_option(chapters)), tuple(split_option(exercises)), tuple(split_option(own_tests)),
+        seed or 0, absolute(term[0].path) if term else "", term[1].name if term else "",
         require_isolation, anonymous, absolute(key), absolute(pushes), shlex.join(["headway", *sys.argv[1:]]),
     )  # fmt: skip
     if add and (before := read_options(folder)):

@@ -74,7 +74,8 @@ def print_plan(found: ClassToGrade) -> bool:
     many = format_count(len(names), "person", "people")
     print_sentence(f"Would be graded: {many}: {sanitize.list_names(names, len(names))}.")
     for one in found.submissions:
-        sent = "; ".join(dict.fromkeys(filter(None, (one.absent.get(each.module) for each in found.exercises))))
+        modules = dict.fromkeys(map(found.rules.module_of, found.exercises))
+        sent = "; ".join(dict.fromkeys(filter(None, map(one.absent.get, modules))))
         if one.problem or sent:
             what = f"Could not be graded: {one.name}: {one.problem}" if one.problem else f"{one.name}: {sent}"
             print_sentence(sanitize.line(f"{what}."), style="yellow")

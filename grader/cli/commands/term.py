@@ -89,6 +89,8 @@ def check(
 def _describe(one: Assignment) -> str:
     points = sum(map(one.rules.points_of, one.exercises))
     facts = [f"{format_count(len(one.exercises), 'exercise')}, {points:g} points, weight {format_points(one.weight)}"]
+    if one.rules.own_tests:
+        facts.append("own tests")
     if one.rules.due:
         facts.append(f"due {one.rules.due:%Y-%m-%d %H:%M}")
     if one.rules.extensions:
