@@ -27,7 +27,7 @@ from grader.files import problem, write_whole
 
 FOLDER = EXERCISES / "hunts"
 KEPT = EXERCISES / ".headway" / "hunts"
-CALL, PROMISE, BLIND, TRAINING = "call", "promise", "blind", "training"  # what the learner is told
+CALL, PROMISE, BLIND, TRAINING = "call", "promise", "blind", "training"  # what the learner sees
 MOST_LINES = 3  # of an edit: a longer one is seen at a glance
 
 
@@ -43,7 +43,7 @@ class Hunt:
     repaired: bool = False  # or given up
     seconds: int = 0  # from its beginning to its end
     lines: int = 0  # that were changed
-    rewritten: bool = False  # was the exercise written anew?
+    rewritten: bool = False  # was the exercise rewritten?
 
     @property
     def file(self) -> Path:
@@ -56,7 +56,7 @@ class Hunt:
 
     @property
     def known(self) -> Misconception | None:
-        """The mistake; None if the lists have it no more."""
+        """The mistake; None if it is no longer in the lists."""
         known = misconceptions(self._module, self.exercise)
         return next((mistake for mistake in known if mistake.id == self.mistake), None)
 

@@ -183,7 +183,7 @@ def _shows(hunt: Hunt, text: str) -> ExerciseResult | None:
 
 
 def _print_symptom(hunt: Hunt, result: ExerciseResult) -> None:
-    """What the learner is told, by the level of the hunt."""
+    """What the learner sees, by the level of the hunt."""
     console, chapter = make_console(), _chapter(result.exercise)
     if hunt.told == BLIND:
         print_wrapped(console, f"All that is known: something in chapter {chapter.number}, {chapter.title}, is wrong.")
@@ -219,7 +219,7 @@ def _print_place(hunt: Hunt) -> None:
 
 
 def _line_of(hunt: Hunt) -> str:
-    """`:37`, where the learner is told the exercise."""
+    """`:37`, where the learner knows the exercise."""
     found = find_definition(read_source(hunt.file), hunt.exercise)
     return f":{found.line}" if found and hunt.told != BLIND else ""
 
@@ -235,7 +235,7 @@ def _print_repaired(hunts: Hunts, hunt: Hunt) -> int:
         print_wrapped(console, f"The mistake was: {mistake.says}")
     how = f"You changed {format_count(hunt.lines, 'line')}"
     if hunt.rewritten:
-        how = f"You have written the exercise anew ({format_count(hunt.lines, 'changed line')})"
+        how = f"You have rewritten the exercise ({format_count(hunt.lines, 'changed line')})"
     cost = f"{format_count(hunt.tests, 'test run')} and {_duration(hunt.seconds)}"
     print_wrapped(console, f"{how}, with {cost}.")
     console.print("\nTo hunt for the next one:\n")
@@ -270,6 +270,6 @@ def _print_list(hunts: Hunts) -> int:
     for hunt in done:
         lines = ("all" if hunt.rewritten else str(hunt.lines)) if hunt.repaired else "given up"
         rows.append((hunt.exercise, hunt.ended, hunt.told, lines, hunt.tests, hunt.seconds / 60))
-    heads = ("exercise", "date", "told", "lines changed", "test runs", "minutes")
+    heads = ("exercise", "date", "symptom", "lines changed", "test runs", "minutes")
     console.print(result_table("", heads, rows, ".1f"))
     return PASSED

@@ -42,10 +42,10 @@ def going_on(kit):
     return hunt["exercise"], next(each for each in misconceptions(MODULE, hunt["exercise"]) if each.id == hunt["mistake"])
 
 
-def repair(kit, anew=False):
+def repair(kit, rewrite=False):
     name, _ = going_on(kit)
     right = definition(without_markers((SOLUTIONS / f"{MODULE}.py").read_text()), name).text
-    if anew:
+    if rewrite:
         lines = right.splitlines(keepends=True)
         right = "".join(f"{line.rstrip()}  # mine\n" if line.strip() else line for line in lines)
     path = hunted(kit)
@@ -135,8 +135,8 @@ def test_a_repair_is_counted_and_says_what_the_mistake_was(passed):
 @pytest.mark.thorough
 def test_an_exercise_that_is_written_anew_counts_and_is_said_to_be(passed):
     passed.run("hunt", "apply_rope")
-    repair(passed, anew=True)
-    assert "You have written the exercise anew" in passed.run("hunt")
+    repair(passed, rewrite=True)
+    assert "You have rewritten the exercise" in passed.run("hunt")
     assert " all " in passed.run("hunt", "--list")
 
 
