@@ -1,22 +1,65 @@
-"""Draws what a training run showed in a terminal: first what is seen at once, then each further look by its name."""
+"""Draws what a training run showed: what is seen at once in a terminal and as a page, then each further look by its
+name, in a terminal."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from itertools import takewhile
 from typing import Any
 
 from grader.chapters.training_runs.records import Record
+from grader.teaching.drawing import curves as draw_curves
 from grader.teaching.terminal_drawing import BLANK, Block, curves, grids, line, table
 from rich.text import Text
 
 THIS, LAST = "this run", "last week"
 KEYS = 8  # of an attention map
 FEW = (0, 1, 2, 3, 5, 8, 12, 16, 20, 24)  # the shown positions
+CURVES = {
+    "train": "loss in training", "validation": "loss on held-out texts, each 25 steps",
+    "norm": "norm of the gradient, before clipping",
+}  # fmt: skip
+PAGE = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>A training run</title>
+<style>body {{ max-width: 760px; margin: 2em auto; padding: 0 1em }} svg {{ max-width: 100%; height: auto }}
+pre {{ white-space: pre-wrap }}</style>
+{charts}
+<pre>{numbers}</pre>
+</html>
+"""
+
+
+def draw_page(run: Record, usual: Record) -> str:
+    """What is seen at once, as a page: the curves as charts, then the numbers and the samples."""
+    charts = []
+    for name, title in CURVES.items():
+        lines = {label: _points(record, name) for label, record in ((THIS, run), (LAST, usual))}
+        charts.append(draw_curves({label: points for label, points in lines.items() if points}, title, x_name="step"))
+    numbers = "\n".join(str(part) for part in _draw_numbers(run, usual))
+    return PAGE.format(charts="\n".join(charts), numbers=escape(numbers))
+
+
+def _points(record: Record, name: str) -> list[tuple[float, float]]:
+    """The curve up to where it becomes NaN."""
+    steps = record["curves"]["check" if name == "validation" else "step"]
+    points = zip(steps, record["curves"][name])
+    return list(takewhile(lambda point: math.isfinite(point[1]), points))
 
 
 def draw_at_once(run: Record, usual: Record) -> Block:
     """The loss curves, gradient norms, what a step needs, and samples."""
+    drawn = [part for name, title in CURVES.items() for part in _curves(title, run, usual, name)]
+    return [*drawn, *_draw_numbers(run, usual)]
+
+
+def _draw_numbers(run: Record, usual: Record) -> Block:
     mine, theirs = run["figures"], usual["figures"]
     rows = [
         ("words in the vocabulary", *(f"{each['vocabulary']}" for each in (mine, theirs))),
@@ -29,9 +72,6 @@ def draw_at_once(run: Record, usual: Record) -> Block:
         ("the model's loss on its own samples", *(_number(each["samples"]["loss"]) for each in (run, usual))),
     ]
     return [
-        *_curves("loss in training", run, usual, "train"),
-        *_curves("loss on held-out texts, each 25 steps", run, usual, "validation"),
-        *_curves("norm of the gradient, before clipping", run, usual, "norm"),
         *table(rows, ("", THIS, LAST)),
         *BLANK,
         Text("Samples of this run, with temperature 0.7 and top p 0.95:"),

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from grader.chapters.training_runs.cases import CASES, Case, in_hunt_order
-from grader.chapters.training_runs.drawing import LOOKS, draw_at_once
+from grader.chapters.training_runs.drawing import LOOKS, draw_at_once, draw_page
 from grader.chapters.training_runs.records import SEEDS, Record, read_records, usual_record
 from grader.chapters.training_runs.setups import SETUPS, STEPS
 from grader.cli.arguments import known_name
@@ -20,11 +20,12 @@ from grader.counts import format_count
 from grader.course.known_mistakes import Misconception, misconceptions
 from grader.course.source import SourceProblem
 from grader.course.syllabus import EXERCISES, is_handout, load_syllabus
-from grader.files import UserProblem, problem, write_whole
+from grader.files import UserProblem, problem, short_path, write_whole
 from grader.teaching.terminal_drawing import Block
 from rich.text import Text
 
 STATE = EXERCISES / ".headway" / "hunts" / "training.json"
+PAGE = EXERCISES / "hunts" / "training.html"
 BUDGET, ANSWERS = 5, 3
 NOTHING = "nothing"  # the answer for a run that shows no symptom
 RIGHT, NOT_RIGHT, UNUSABLE = 0, 1, 2
@@ -106,6 +107,11 @@ def training_hunt(
         "the change, with other texts and another seed.",
     )
     _print(["", *draw_at_once(*_records(state, case))])
+    try:
+        write_whole(PAGE, draw_page(*_records(state, case)))
+    except OSError as error:
+        raise SourceProblem("the page was not written: " + problem(error, f"write {short_path(PAGE)}")) from error
+    _say(f"The same as a page, with larger curves: {short_path(PAGE)}")
     _print_next(state, case)
     return RIGHT
 

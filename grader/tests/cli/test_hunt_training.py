@@ -1,10 +1,12 @@
 """`headway hunt --training`: a run is shown, five further looks are counted, and an exercise is named."""
 
 import json
+import re
 
 import pytest
 from grader.chapters.training_runs.cases import CASES, in_hunt_order
-from grader.chapters.training_runs.drawing import LOOKS
+from grader.chapters.training_runs.drawing import LOOKS, draw_page
+from grader.chapters.training_runs.records import read_records, usual_record
 from grader.chapters.training_runs.setups import SETUPS
 from grader.cli.commands.hunt_training import ANSWERS, BUDGET, NOTHING
 
@@ -151,3 +153,17 @@ def test_a_live_run_trains_and_its_looks_are_its_own(kit):
     assert "training a small GPT" in live and live != recorded and saved(kit)["live"]["curves"]
     assert case.symptom(saved(kit)["live"], {"figures": {"weights": 287_000}})
     assert "loss in training" in hunt(kit) and hunt(kit) in live, "later commands show the live run"
+
+
+def test_what_is_seen_at_once_is_a_page_too(kit):
+    open_case(kit, FIRST)
+    assert "The same as a page, with larger curves: exercises/hunts/training.html" in sentences(hunt(kit))
+    page = (kit.exercises / "hunts" / "training.html").read_text()
+    assert page.count("<svg") == 3 and "samples that end" in page and "this run" in page and "last week" in page
+    assert not re.search(r"https?:|<script|<image|@import", page.replace("http://www.w3.org/2000/svg", ""))
+
+
+def test_every_run_has_a_page_also_one_that_becomes_nan():
+    for case in CASES:
+        for run in read_records(case.mistake):
+            assert draw_page(run, usual_record(case.setup)).count("<svg") == 3
