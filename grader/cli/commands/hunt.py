@@ -99,7 +99,7 @@ def _begin(hunts: Hunts, where: Exercise | Chapter | None, told: str, mine: bool
 
     def known(mistake: Misconception) -> bool:
         said = [verdict.says.removesuffix(" …") for verdict in verdicts.get(mistake.exercise, ())]
-        return mistake.id in seen or any(each and each in mistake.says for each in said)
+        return mistake.id in seen or any(each and (each in mistake.says or mistake.says in each) for each in said)
 
     for _, (mistake, text) in zip(range(MOST_TRIES), choose(chosen, mine, _names(passed), known)):
         hunt = Hunt(mistake.exercise, mistake.id, told, mine, time.time())
