@@ -68,7 +68,8 @@ def stretched(parts: Any, model: nn.Module, angles: Angles) -> nn.Module:
 def losses(stories: Stories, model: nn.Module, length: int, count: int) -> list[float]:
     """The mean held-out loss in the trained positions, in as many behind them, and in the rest of the long rows."""
     long = TIMES_TRAINED_LENGTH * length
-    ids = stories.held_out[: count * long + 1]
+    rows = min(count, (len(stories.held_out) - 1) // long)  # of long rows there may be fewer
+    ids = stories.held_out[: rows * long + 1]
     inputs, targets = ids[:-1].view(-1, long), ids[1:].view(-1, long)
     logits = torch.cat([model(part)[0] for part in inputs.split(8)])
     found = nn.functional.cross_entropy(logits.transpose(1, 2), targets, reduction="none").mean(0)
