@@ -139,6 +139,8 @@ globalThis.headwaySearch = (query) => {
   const asked = words.join(" "), typed = query.trim().toLowerCase(); // "cross_entropy" is three words
   const found = index.prepared.map((one) => score(index, one, terms, phrase, asked, typed)).filter(Boolean);
   const most = Math.max(0, ...found.map((one) => one.met));
-  const hits = found.filter((one) => one.met === most).sort((a, b) => b.sum - a.sum).map((one) => one.entry);
+  const isName = index.prepared.some(({ entry }) => entry.where.endsWith("exercise") && entry.title.toLowerCase() === typed);
+  const isLast = ({ entry }) => isName && entry.where.endsWith("about the kit"); // "write" is an exercise, and in titles there
+  const hits = found.filter((one) => one.met === most).sort((a, b) => isLast(a) - isLast(b) || b.sum - a.sum).map((one) => one.entry);
   return { hits, instead: hits.length ? instead : null, missing: most < terms.length };
 };
