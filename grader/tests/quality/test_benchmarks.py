@@ -86,7 +86,7 @@ def test_chat_is_compared_with_transformers_where_the_weights_are():
 @pytest.mark.thorough
 def test_wrong_use_changes_no_file_of_the_kit(capsys):
     assert run_by_name(benchmarks, "benchmark", ["feedbak"]) == 2
-    assert "there are chat, feedback, grading" in capsys.readouterr().err
+    assert "there are chat, commands, feedback, grading" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         run_by_name(benchmarks, "benchmark", ["feedback", "--exercise", "causal_mas"])
     assert "did you mean causal_mask" in capsys.readouterr().err
