@@ -159,14 +159,24 @@ class Syllabus:
                 advice = f"write it in exercises/{chapter.name}.py and hand it in"
                 raise UnknownName(f"{hidden} has no tests here, because only your instructor grades it; {advice}")
         if number:
-            first, last = self.chapters[0].id, self.chapters[-1].id
-            raise UnknownName(f"there is no chapter {int(number[1])}; the chapters are {first} to {last}")
+            raise UnknownName(f"there is no chapter {int(number[1])}; the chapters are {_spans(self.chapters)}")
         return None
 
     def chosen(self, names: Iterable[str]) -> list[Exercise]:
         """The exercises with these names, or in chapters with these names, in the course's order; else all."""
         found = {item.short_name for item in self.find_all(names)}
         return [exercise for exercise in self.exercises if not found or found & {exercise.name, exercise.chapter}]
+
+
+def _spans(chapters: Iterable[Chapter]) -> str:
+    """Such as "ch00 to ch20, ch23, ch26": the numbers of a course may have gaps."""
+    spans: list[list[Chapter]] = []
+    for chapter in chapters:
+        if spans and chapter.number == spans[-1][-1].number + 1:
+            spans[-1].append(chapter)
+        else:
+            spans.append([chapter])
+    return ", ".join(" to ".join(dict.fromkeys((span[0].id, span[-1].id))) for span in spans)
 
 
 def suites_of(chapter: str) -> list[Path]:
