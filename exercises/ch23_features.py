@@ -48,9 +48,9 @@ def logit_attribution(model: nn.Module, ids: Tensor, target: int) -> dict[str, f
 
     The keys, in this order: "embedding" (what enters the first block); for each layer i "head i.0", "head i.1", …, "ffn i"; "bias".
     A head adds its own features times their columns of W_out. "bias" has the biases of every W_out and of the final norm; it is there,
-    as 0, for a model without biases. The final norm multiplies each part by the scale of the whole stream, so the parts add up to the
-    logit. Runs in eval mode without gradient. Raises a ValueError that names `target` if it is not a token of the model, and one that
-    says how many texts there are if it is not one.
+    as 0, for a model without biases. The final norm multiplies each part by the scale of the whole stream; a LayerNorm first subtracts
+    from each part its own mean. So the parts add up to the logit. Runs in eval mode without gradient. Raises a ValueError that names
+    `target` if it is not a token of the model, and one that names the number of texts if it is not 1.
     """
     # TODO 1: check the ids and the target
     # TODO 2: register hooks that record, at the last position, what enters the first block and each W_out, what each ffn returns, and
@@ -66,8 +66,8 @@ def ablate_head(model: nn.Module, layer: int, head: int, kind: str = "zero") -> 
     """Inside the `with` block, one head adds nothing of its own; afterwards, also after an error, the model is as before.
 
     With "zero", the head's features are 0 before they enter W_out. With "mean", at every position they are their mean over all B · T
-    positions of this pass. All other heads and W_out's bias are as they were, and gradients flow as usual. The `with` raises a
-    ValueError that names `layer`, `head` or `kind` if there is no such layer, head or kind.
+    positions of this pass. All other heads and W_out's bias are as they were. Gradients flow as usual, also through the mean. The
+    `with` raises a ValueError that names `layer`, `head` or `kind` if there is no such layer, head or kind.
     """
     # TODO 1: check layer, head and kind
     # TODO 2: write a hook for what enters W_out: it returns a copy in which this head's features are replaced

@@ -170,8 +170,8 @@ class LlamaAttention(nn.Module):
     """Causal attention with RoPE and fewer key heads, which can continue from a cache: (B, T, D) -> (B, T, D).
 
     Query head h reads key head h // (n_heads // n_kv_heads). Parameters, all without a bias: `W_q` and `W_out`, D -> D, and `W_k`
-    and `W_v`, D -> n_kv_heads * d. Raises a ValueError that names both numbers if n_heads does not divide d_model or n_kv_heads
-    does not divide n_heads, and one that names d_head if that is odd.
+    and `W_v`, D -> n_kv_heads * d. Other attributes: `n_heads` and `n_kv_heads`. Raises a ValueError that names both numbers if
+    n_heads does not divide d_model or n_kv_heads does not divide n_heads, and one that names d_head if that is odd.
     """
 
     def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, base: float = 10_000.0) -> None:

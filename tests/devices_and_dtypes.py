@@ -53,6 +53,30 @@ def stays_on_input_device_without_blocks(model, *inputs):
     return all(answer.device.type == "cpu" for answer in (answers if isinstance(answers, tuple | list) else [answers]))
 
 
+def creates_tensors_elsewhere(chapter, look, *arguments):
+    """Whether code of this chapter creates a tensor without naming its device, or moves one to the CPU, while it looks at a model."""
+    import sys
+
+    from torch.overrides import TorchFunctionMode
+
+    makers = (torch.zeros, torch.ones, torch.empty, torch.full, torch.arange, torch.tensor, torch.eye, torch.Tensor.cpu)
+
+    class Watch(TorchFunctionMode):
+        found = False
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            frame = sys._getframe()
+            while frame.f_code.co_filename.endswith("inner_calls.py"):  # this helper's own calls go through it
+                frame = frame.f_back
+            own = chapter in frame.f_back.f_code.co_filename
+            self.found = self.found or (own and func in makers and "device" not in (kwargs or {}))
+            return func(*args, **(kwargs or {}))
+
+    with Watch() as watch:
+        look(*arguments)
+    return watch.found
+
+
 def on_meta(f, *inputs):
     """The result of `f` for these inputs on the device `meta`; None if `f` needs values, which `meta` does not have: that may be right too."""
     there = f.to("meta") if isinstance(f, nn.Module) else f

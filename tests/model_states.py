@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import torch
 from grader.execution.proxy import load, randomise
 from grader.verdict.comparing import close, holds, sizes
-from small_models import make_gpt
+from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, make_gpt, make_llama
+
+MODEL_KINDS = (*TABLE_POSITIONS, *ATTENTION_POSITIONS, "Llama")
 
 
 def draw_sizes(L=None):
@@ -26,6 +28,19 @@ def training_pair(learner, reference, n, seed, **options):
     mine = make_gpt(learner, n, **options)
     load(mine, values)
     return mine, model
+
+
+def pair_of_kind(learner, reference, n, seed, kind, **options):
+    """A GPT with an untied head and this kind of positions, or a Llama with its own head, on each side, with the same random parameters."""
+    if kind != "Llama":
+        return training_pair(learner, reference, n, seed, positions=kind, tie_weights=False, **options)
+    model, mine = make_llama(reference, n), make_llama(learner, n)
+    load(mine, randomise(model, seed, scale=1.5))
+    return mine, model
+
+
+def name_of_kind(kind):
+    return "a Llama" if kind == "Llama" else f"a GPT with positions={kind!r}"
 
 
 def observed(look, model, *arguments):

@@ -19,6 +19,11 @@ def make_gpt(side, n, kind="GPT", **options):
     return getattr(side, kind)(side.GPTConfig(**config))
 
 
+def make_llama(side, n):
+    """A Llama with a head of its own, and twice as many query heads, of width 8, as key heads. The eps of its norms shows."""
+    return side.Llama(n.V, 16 * n.H, 2 * n.H, n.H, n.L, 19, 100.0, 0.1, tied=False)
+
+
 def gpt_ids(n, seed, length=None):
     """Ids (B, T) with the first and the last of the vocabulary."""
     ids = token_ids(seed, n.B, length or n.T, vocab=n.V)

@@ -1,7 +1,7 @@
 """Chapter 12, first part: the residual stream, the lens and the patterns of attention. Patching is in test_ch12_interpretability_patching.py."""
 
 import torch
-from devices_and_dtypes import load_meta_device
+from devices_and_dtypes import creates_tensors_elsewhere, load_meta_device
 from grader.runner.marks import exercise
 from grader.verdict.comparing import close, describe_value, holds, shaped
 from memory_layouts import of_views
@@ -18,30 +18,6 @@ from model_states import (
 from small_models import ATTENTION_POSITIONS, TABLE_POSITIONS, gpt_ids
 
 
-def has_a_place_of_its_own(look, model, ids):
-    """Does this chapter's code create a tensor without naming its device, or move one to the CPU?"""
-    import sys
-
-    from torch.overrides import TorchFunctionMode
-
-    makers = (torch.zeros, torch.ones, torch.empty, torch.full, torch.arange, torch.tensor, torch.eye, torch.Tensor.cpu)
-
-    class Watch(TorchFunctionMode):
-        found = False
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            frame = sys._getframe()
-            while frame.f_code.co_filename.endswith("inner_calls.py"):  # this helper's own calls go through it
-                frame = frame.f_back
-            own = "ch12_interpretability" in frame.f_back.f_code.co_filename
-            self.found = self.found or (own and func in makers and "device" not in (kwargs or {}))
-            return func(*args, **(kwargs or {}))
-
-    with Watch() as watch:
-        look(model, ids)
-    return watch.found
-
-
 def where_it_is_seen(look, model, ids):
     """Where the result is when the model is on the device `meta`."""
     try:
@@ -52,7 +28,7 @@ def where_it_is_seen(look, model, ids):
 
 def follows_its_model(learner, what, look, model, ids):
     """The call works on the model's device. The device `meta` needs a second for its first operation, so it is used only if there is no quicker test."""
-    if learner.bring(has_a_place_of_its_own)(look, model, ids):
+    if learner.bring(creates_tensors_elsewhere)("ch12_interpretability", look, model, ids):
         load_meta_device()
         other = [device for device in learner.bring(where_it_is_seen)(look, model, ids) if device != "meta"]
         holds(not other, f"with the model on another device than the CPU, `meta`, {what} should be there too; it is on: {''.join(other[:1])}")

@@ -67,6 +67,22 @@ def test_the_linear_layers_have_no_bias(learner, reference, n, seed):
     close(mine(x), model(x), "the output with the default base", tol=1e-4)
 
 
+def numbers_of_heads(module):
+    return [getattr(module, name, "missing") for name in ("n_heads", "n_kv_heads")]
+
+
+@exercise("LlamaAttention")
+@few
+@given(n=attention_sizes, seed=seeds)
+def test_later_chapters_find_the_numbers_of_heads(learner, reference, n, seed):
+    """The numbers of query heads and of key heads are stored as `n_heads` and `n_kv_heads`."""
+    mine, model = attentions(learner, reference, n, seed)
+    x = tensor(seed + 1, n.B, n.T, n.H * n.d)
+    output, found = mine(x), learner.bring(numbers_of_heads)(mine)
+    close(output, model(x), "the output", tol=1e-4)
+    same(found, [n.H, n.K], "the attributes `n_heads` and `n_kv_heads`")
+
+
 @exercise("LlamaAttention", weight=2)
 @few
 @given(n=attention_sizes, seed=seeds)

@@ -13,14 +13,25 @@ import json
 import random
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
+from grader.course.chapter_source import Definition, without_blocks
+from grader.course.code_shape import code_shape
 from grader.course.known_mistakes import Misconception, StaleEdit, misconceptions
 from grader.course.reference import reference_of
-from grader.course.source import SourceProblem, definition, read_source, replace_definition, split_lines, write_source
+from grader.course.source import (
+    SourceProblem,
+    definition,
+    find_statement,
+    read_source,
+    replace_definition,
+    split_lines,
+    write_source,
+)  # fmt: skip
 from grader.course.stubs import BEGIN, END, reference_stub
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
 from grader.files import problem, write_whole
@@ -86,10 +97,10 @@ class Hunts:
     def end(self, hunt: Hunt, repaired: bool) -> None:
         """Save that it is over, with the number of lines that were changed, and remove its file."""
         text = read_source(hunt.file) if repaired else hunt.written
-        before, after = split_lines(hunt.written), split_lines(text)
+        lines = lines_changed(split_lines(hunt.written), split_lines(text))
         hunt.ended, hunt.repaired = date.today().isoformat(), repaired
-        hunt.seconds, hunt.lines = round(time.time() - hunt.begun), lines_changed(before, after)
-        hunt.rewritten = repaired and _is_rewritten(hunt, before, after)
+        hunt.seconds, hunt.lines = round(time.time() - hunt.begun), lines
+        hunt.rewritten = repaired and is_rewritten(hunt, hunt.written, text)
         self.save()
         for path in (KEPT / hunt.file.name, hunt.file):
             path.unlink(missing_ok=True)
@@ -152,10 +163,30 @@ def lines_changed(before: list[str], after: list[str]) -> int:
     return sum(max(end - start, stop - begin) for kind, start, end, begin, stop in blocks if kind != "equal")
 
 
-def _is_rewritten(hunt: Hunt, before: list[str], after: list[str]) -> bool:
-    """Whether more than half of the exercise's lines are others, where the mistake needs a few."""
-    own, new = (definition("".join(lines), hunt.exercise).text.splitlines() for lines in (before, after))
-    return lines_changed(own, new) > max(MOST_LINES, len(own) // 2)
+def is_rewritten(hunt: Hunt, before: str, after: str) -> bool:
+    """Whether more than half of the exercise's statements are gone, and more is changed than the mistake needs."""
+    own, new, reference = _statements(hunt, before), _statements(hunt, after), reference_of(hunt.file.stem)
+    needed = 1
+    if reference and hunt.known:
+        wrong = hunt.known.applied_to_chapter(reference.text)
+        needed = _changes(_statements(hunt, reference.text), _statements(hunt, wrong))
+    return 2 * (own - new).total() > own.total() and _changes(own, new) > needed
+
+
+def _statements(hunt: Hunt, text: str) -> Counter[str]:
+    """The statements of the exercise in this chapter. Comments, docstrings and layout make no difference."""
+    found = find_statement(text, hunt.exercise)
+    nodes = ast.walk(found) if found else ()
+    own = [node for node in nodes if isinstance(node, ast.stmt) and not isinstance(node, Definition)]
+    return Counter(code_shape(without_blocks(node)) for node in own if not _is_text(node))
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _changes(before: Counter[str], after: Counter[str]) -> int:
+    return max((before - after).total(), (after - before).total())
 
 
 def _without_names(tree: ast.Module) -> str:

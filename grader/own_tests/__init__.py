@@ -4,4 +4,5 @@
 the versions: the reference and its variants, which are correct, and one for each known mistake; `trying.py` has each
 version tested in a worker of its own, which `zygote.py` forks and which runs pytest (`running.py`). A worker is in the
 sandbox that learners' code has. It knows the behaviour of one version, and neither its name nor its text.
+`refusals.py` says how the tests refuse a correct version.
 """

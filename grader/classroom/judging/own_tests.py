@@ -15,8 +15,9 @@ from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.late_calls import slowdown
 from grader.execution.worker_pool import WorkerPool
 from grader.own_tests.own_file import asserts_something, check_tests, module_of_tests
+from grader.own_tests.refusals import Refusal, describe_refusal
 from grader.own_tests.trying import SECONDS, Outcome, try_versions
-from grader.own_tests.versions import REFERENCE, Version, versions_of
+from grader.own_tests.versions import Version, versions_of
 from grader.processes.report import CONCLUDING_SECONDS, Report
 from grader.verdict.results import ExerciseResult, Failure, TestResult, Verdict
 
@@ -53,8 +54,8 @@ def _judge(exercise: Exercise, job: GradeJob, report: Report, pool: WorkerPool, 
     with closing(try_versions(pool, exercise, text, file, [reference, *others], at_once=1)) as tried:
         for version, outcome in tried:
             outcomes[version] = outcome
-            if version.is_correct and not (outcome.accepts and outcome.ran):
-                return ExerciseResult(exercise, [_failed(ACCEPTED, *_describe_refusal(version, outcome, text, file))])
+            if version.is_correct and (refusal := describe_refusal(version, outcome, text)):
+                return ExerciseResult(exercise, [_refused(refusal, file)])
             if time.monotonic() > until:
                 break
             report.extend_deadline(SECONDS * slowdown() + CONCLUDING_SECONDS)
@@ -82,22 +83,9 @@ def _failed(name: str, message: str, where: str = "", weight: float = 1.0) -> Te
     return TestResult(name, "failed", 0.0, float(weight), PROMISES[name], message, details=words, leads=True)
 
 
-def _describe_refusal(version: Version, outcome: Outcome, text: str, file: str) -> tuple[str, str]:
-    """What the tests wrongly say about a correct version, and where."""
-    what = REFERENCE if version.says == REFERENCE else f"correct code ({version.says})"
-    said = outcome.said.partition("\n")[0]
-    is_assertion = said.startswith(("assert", "AssertionError", "Failed"))
-    said = said.removeprefix("AssertionError: ")
-    example = f" for {outcome.example}" if outcome.example else ""
-    line = "".join(text.splitlines()[outcome.line - 1 : outcome.line]).strip()
-    where = f"{file}, line {outcome.line}:  {line}" if outcome.line else ""
-    if outcome.ended:
-        return f"Your tests do not come to an end on {what}: {outcome.ended}.", where
-    if outcome.failed == "":
-        return f"Your file cannot be imported, so no test ran: {said}", where
-    if not outcome.failed:
-        return "No test ran. pytest runs functions whose names begin with test_.", where
-    advice = "The code keeps every promise of the exercise, so the test forbids something that is allowed."
-    if not is_assertion:
-        advice = "It is an error in your file, or in how it calls the exercise."
-    return f"{outcome.failed} fails on {what}{example}. {advice} It says: {said}", where
+def _refused(refusal: Refusal, file: str) -> TestResult:
+    example = f" for {refusal.example}" if refusal.example else ""
+    says = f"It says: {refusal.said}" if refusal.said else ""
+    message = " ".join(filter(None, [f"{refusal.happened}{example}.", refusal.advice, says]))
+    where = f"{file}, line {refusal.line}:  {refusal.code}" if refusal.line else ""
+    return _failed(ACCEPTED, message, where)

@@ -161,8 +161,10 @@ def _test(hunts: Hunts, hunt: Hunt) -> int:
         print_wrapped(console, f"The mistake is gone, but {first.exercise.name}, which worked, fails now.", style="red")
         _print_rows(first)
     else:
-        said = "is still there" if hunt.tests else f"is still there: {short_path(file)} has not changed"
-        print_wrapped(console, f"The mistake {said}.", style="red")
+        said = f"{'The chapter' if hunt.told == BLIND else hunt.exercise} does not work yet."
+        if text == hunt.written:
+            said = f"The mistake is still there: {short_path(file)} has not changed."
+        print_wrapped(console, said, style="red")
         _print_symptom(hunt, first)
     _print_place(hunt)
     return NOT_YET
@@ -268,7 +270,7 @@ def _print_list(hunts: Hunts) -> int:
         return PASSED
     rows = []
     for hunt in done:
-        lines = ("all" if hunt.rewritten else str(hunt.lines)) if hunt.repaired else "given up"
+        lines = ("most" if hunt.rewritten else str(hunt.lines)) if hunt.repaired else "given up"
         rows.append((hunt.exercise, hunt.ended, hunt.told, lines, hunt.tests, hunt.seconds / 60))
     heads = ("exercise", "date", "symptom", "lines changed", "test runs", "minutes")
     console.print(result_table("", heads, rows, ".1f"))

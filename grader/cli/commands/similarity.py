@@ -109,10 +109,14 @@ def _compare(
 ) -> tuple[Comparison, list[str]]:
     """The comparison, with pseudonyms if there is a key, and notes for the instructor.
 
-    GradingProblem if the key is missing.
+    GradingProblem if the key is missing, or if there are own tests and no chapters.
     """
     found = ClassToGrade(*options.resolve(), notes=notes)
     found = found.read(replace(options, anonymous=key_path is not None), folder, TerminalScreen())
+    has_tests = any(one.own_tests and one.own_tests.sources for one in found.submissions)
+    if found.rules.own_tests or has_tests and not any(one.sources for one in found.submissions):
+        where, advice = line(str(options.submissions[-1])), "name submissions with chapters"
+        raise GradingProblem(f"{where} has own tests, and `headway similarity` compares only chapters; {advice}")
     if key_path is not None:
         Pseudonyms.read(key_path)
         found = replace(found, rules=Rules()).hide_names(key_path)  # who is only in the rules gets no pseudonym

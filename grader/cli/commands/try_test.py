@@ -13,8 +13,9 @@ from grader.course.status import short_path
 from grader.course.syllabus import Exercise
 from grader.execution.errors import NoWorker
 from grader.own_tests.own_file import asserts_something, path_of, read_tests, write_start
+from grader.own_tests.refusals import Refusal, describe_refusal
 from grader.own_tests.trying import Outcome, OwnTestsPool, try_versions
-from grader.own_tests.versions import REFERENCE, Version, load_tasks, versions_of
+from grader.own_tests.versions import Version, load_tasks, versions_of
 from rich.text import Text
 
 DONE, NOT_YET, UNUSABLE = 0, 1, 2
@@ -68,15 +69,12 @@ def _try(exercise: Exercise, tests: str, versions: list[Version]) -> Tried:
 def _print_result(exercise: Exercise, tests: str, tried: Tried) -> int:
     file = short_path(path_of(exercise))
     correct = [(version, outcome) for version, outcome in tried if version.is_correct]
-    accepted = sum(outcome.accepts for _, outcome in correct)
-    accepts = f"accepts {accepted} of {format_count(len(correct), 'correct version')}"
-    if accepted < len(correct):
-        _print_refused(tests, *next((version, outcome) for version, outcome in correct if not outcome.accepts))
+    refusals = list(filter(None, (describe_refusal(version, outcome, tests) for version, outcome in correct)))
+    accepts = f"accepts {len(correct) - len(refusals)} of {format_count(len(correct), 'correct version')}"
+    if refusals:
+        _print_refusal(refusals[0])
         if len(correct) > 1:
             _paragraph(f"{file}: {accepts}. The known mistakes are tried when it accepts all.")
-        return NOT_YET
-    if not correct[0][1].ran:
-        print_wrapped(make_console(), f"{file}: no test ran. pytest runs functions whose names begin with test_.")
         return NOT_YET
     mistakes = [(version, outcome) for version, outcome in tried if not version.is_correct]
     missed = [version for version, outcome in mistakes if outcome.accepts]
@@ -99,34 +97,20 @@ def _paragraph(sentences: str) -> None:
     print_wrapped(make_console(), sentences)
 
 
-def _print_refused(tests: str, version: Version, outcome: Outcome) -> None:
+def _print_refusal(refusal: Refusal) -> None:
     """What the tests wrongly say about a correct version."""
-    console, lines = make_console(), tests.splitlines()
-    is_reference = version.says == REFERENCE
-    what = "correct code, the reference solution" if is_reference else f"correct code ({version.says})"
-    place = f", in line {outcome.line}" if outcome.line else ""
-    if outcome.ended:
-        print_wrapped(console, f"Your tests do not come to an end on {what}: {outcome.ended}.")
+    console = make_console()
+    shown = [refusal.code, refusal.said, f"for {refusal.example}" if refusal.example else ""]
+    if not any(shown):
+        print_wrapped(console, f"{refusal.happened}. {refusal.advice}".strip())
         return
-    if outcome.failed:
-        print_wrapped(console, f"{outcome.failed} fails on {what}{place}:")
-    else:
-        print_wrapped(console, f"Your file cannot be imported, so no test ran{place}:")
+    place = f", in line {refusal.line}" if refusal.line else ""
+    print_wrapped(console, f"{refusal.happened}{place}:")
     console.print()
-    said = outcome.said.removeprefix("AssertionError: ").partition("\n")[0]
-    for line in (*lines[outcome.line - 1 : outcome.line], said if said != "assert False" else ""):
-        if line.strip():
-            console.print(Text(f"    {line.strip()}"), soft_wrap=True)
-    if outcome.example:
-        console.print(Text(f"    for {outcome.example}"), soft_wrap=True)
-    if not outcome.said.startswith(("assert", "AssertionError", "Failed")):
-        _paragraph("It is an error in your file, or in how it calls the exercise. Repair that first.")
-    elif outcome.failed and is_reference:
-        advice = "So it is no mistake: assert what the exercise promises, and compare floats with a tolerance."
-        _paragraph(f"The reference solution does this, too. {advice}")
-    elif outcome.failed:
-        advice = "so your test forbids something that is allowed. Assert only what the exercise promises."
-        _paragraph(f"This version keeps every promise of the exercise, as the reference does, {advice}")
+    for line in filter(None, shown):
+        console.print(Text(f"    {line}"), soft_wrap=True)
+    if refusal.advice:
+        _paragraph(refusal.advice)
 
 
 def _print_beginning(exercise: Exercise) -> None:

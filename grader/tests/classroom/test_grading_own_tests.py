@@ -90,7 +90,7 @@ def test_the_feedback_says_in_words_what_is_missing(once):
     assert len(first) == 1
     assert "They assert nothing, so they find only code that raises an error." in said["Asserts"]
     assert "test_a_row_of_zeros fails on correct code (the greater of max and -min, computed in float64, and a scale of 1 for zero rows)." in said["Refuses"]
-    assert "the test forbids something that is allowed" in said["Refuses"] and f"{FILE}, line 6: assert scale[0] != 1" in said["Refuses"]
+    assert "so your test forbids something that is allowed. Assert only what the exercise promises." in said["Refuses"] and f"{FILE}, line 6: assert scale[0] != 1" in said["Refuses"]
     assert "line 1: remove the import of inspect" in said["Reads"]
     assert "it contains no tests, only ch10\\_inference.py; name the files like test\\_softmax.py." in said["Missing"]
     assert all("headway try-test" in said[name] and "headway hint" not in said[name] for name in PEOPLE)

@@ -75,6 +75,20 @@ def test_without_submissions_those_of_the_last_grading_are_compared(submissions,
     assert ran.status == 0 and ran.out.startswith("0 people compared, no pair to look at.") and rows(tmp_path / "grades") == []
 
 
+def test_own_tests_are_not_compared(submissions, tmp_path):
+    """Those of a folder, and those that the last run graded. Beside chapters they make no difference."""
+    tests = hand_in(tmp_path / "tests", {"Alpha": "def test_a(learner): pass", "Beta": "def test_b(learner): pass"}, "test_softmax")
+    store_options(GradingOptions((str(tests),), own_tests=("softmax",)), tmp_path / "grades")
+    for asked in ([tests, "--out", tmp_path / "out"], ["--out", tmp_path / "grades"]):
+        ran = headway("similarity", *asked)
+        assert ran.status == 2 and "tests has own tests, and `headway similarity` compares only chapters" in " ".join(ran.out.split()), ran.out
+        assert not list(asked[-1].glob("similarity*"))
+    hand_in(submissions, {"Alpha": "def test_a(learner): pass", "Psi": "def test_b(learner): pass"}, "test_softmax")
+    ran = headway("similarity", submissions, "--out", tmp_path / "out")
+    assert ran.status == 0 and ran.out.startswith("3 people compared, 1 pair to look at."), ran.out
+    assert "Note: Psi: it contains no chapter, only test_softmax.py" in " ".join(ran.out.split())
+
+
 @pytest.mark.parametrize(
     "arguments, sentence",
     [

@@ -254,8 +254,9 @@ def test_a_done_task_ends_with_status_0(kit):
         ("def test_a(:", "this is not valid Python"),
         ("import torh\ndef test_a(): pass", "cannot be imported, so no test ran, in line 1: import torh ModuleNotFoundError: No module named 'torh'"),
         pytest.param("def test_a(lerner): pass", "fixture 'lerner' not found", marks=pytest.mark.thorough),
-        pytest.param("import pytest\n@pytest.mark.skip\ndef test_a(learner): assert 0", "no test ran", marks=pytest.mark.thorough),
-        ("import torch\ndef test_a(learner):\n    assert learner.softmax(torch.ones(2)).sum() == 2", "The reference solution does this, too."),
+        pytest.param("import pytest\n@pytest.mark.skip\ndef test_a(learner): assert 0", "No test ran. pytest runs functions whose names begin with test_.", marks=pytest.mark.thorough),
+        ("import torch\ndef test_a(learner):\n    assert learner.softmax(torch.ones(2)).sum() == 2", "test_a fails on the reference solution, in line 3: assert learner.softmax(torch.ones(2)).sum() == 2"),
+        ("import torch\ndef test_a(learner):\n    assert learner.softmax(torch.ones(2)).sum() == 2", "The reference solution does this, too, so it is no mistake. Assert what"),
     ],
 )
 def test_each_unusable_file_gets_one_clear_message(kit, text, says):
@@ -267,7 +268,7 @@ def test_a_test_that_forbids_another_way_to_write_it_is_told(kit):
     write(kit, "import torch\n\ndef test_sum(learner):\n    x = torch.arange(4, dtype=torch.float64)\n    assert abs(learner.softmax(x).sum() - 1) < 1e-12\n")
     printed = said(kit, 1)
     assert "test_sum fails on correct code (a tiny number added to the sum), in line 5: assert abs(learner.softmax(x).sum() - 1) < 1e-12" in printed
-    assert "This version keeps every promise of the exercise, as the reference does, so your test forbids something that is allowed." in printed
+    assert "This version keeps every promise of the exercise, so your test forbids something that is allowed. Assert only" in printed
     assert re.search(r"accepts 10 of 11 correct versions\. The known mistakes are tried when it accepts all\.", printed)
 
 

@@ -10,25 +10,25 @@ class LlamaAttention(nn.Module):
         super().__init__()
         if d_model % n_heads or n_heads % n_kv_heads or d_model // n_heads % 2:
             raise ValueError(f"d_model={d_model}, n_heads={n_heads}, n_kv_heads={n_kv_heads}, d_head={d_model // n_heads} do not fit")
-        self.h, self.kv, self.d, self.base = n_heads, n_kv_heads, d_model // n_heads, base
-        for name, width in (("W_q", d_model), ("W_k", self.kv * self.d), ("W_v", self.kv * self.d), ("W_out", d_model)):
+        self.n_heads, self.n_kv_heads, self.d, self.base = n_heads, n_kv_heads, d_model // n_heads, base
+        for name, width in (("W_q", d_model), ("W_k", self.n_kv_heads * self.d), ("W_v", self.n_kv_heads * self.d), ("W_out", d_model)):
             self.add_module(name, nn.Linear(d_model, width, bias=False))
 
     def forward(self, x, cache=None):
         B, T, _ = x.shape
         past = 0 if cache is None else cache.length
         where = torch.arange(past, past + T, device=x.device)
-        q = self.W_q(x).view(B, T, self.h, self.d).transpose(1, 2)
-        k = self.W_k(x).view(B, T, self.kv, self.d).transpose(1, 2)
-        v = self.W_v(x).view(B, T, self.kv, self.d).transpose(1, 2)
+        q = self.W_q(x).view(B, T, self.n_heads, self.d).transpose(1, 2)
+        k = self.W_k(x).view(B, T, self.n_kv_heads, self.d).transpose(1, 2)
+        v = self.W_v(x).view(B, T, self.n_kv_heads, self.d).transpose(1, 2)
         q, k = apply_rope(q, where, base=self.base), apply_rope(k, where, base=self.base)
         if cache is not None:
             k, v = cache.append(k, v)
-        q = q.reshape(B, self.kv, self.h // self.kv, T, self.d)
+        q = q.reshape(B, self.n_kv_heads, self.n_heads // self.n_kv_heads, T, self.d)
         scores = q @ k[:, :, None].transpose(-2, -1) / math.sqrt(self.d)
         hidden = torch.arange(past + T, device=x.device) > where[:, None]
         out = torch.softmax(scores.masked_fill(hidden, -math.inf), dim=-1) @ v[:, :, None]
-        return self.W_out(out.reshape(B, self.h, T, self.d).transpose(1, 2).reshape(B, T, -1))
+        return self.W_out(out.reshape(B, self.n_heads, T, self.d).transpose(1, 2).reshape(B, T, -1))
 
 
 # variant: expand instead of repeat, names of chapter 10

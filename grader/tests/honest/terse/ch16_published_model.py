@@ -79,17 +79,18 @@ class LlamaAttention(nn.Module):
             raise ValueError(f"{d_model=}, {n_heads=} and {n_kv_heads=} do not fit")
         if d % 2:
             raise ValueError(f"d_head = {d} is odd")
-        self.h, self.kv, self.base = n_heads, n_kv_heads, base
+        self.n_heads, self.n_kv_heads, self.base = n_heads, n_kv_heads, base
         self.W_q, self.W_out = (nn.Linear(d_model, d_model, bias=False) for _ in range(2))
         self.W_k, self.W_v = (nn.Linear(d_model, d * n_kv_heads, bias=False) for _ in range(2))
 
     def forward(self, x: Tensor, cache: KVCache | None = None) -> Tensor:
-        n, past = x.size(1), cache.length if cache else 0
-        q, k, v = (split_heads(f(x), h) for f, h in ((self.W_q, self.h), (self.W_k, self.kv), (self.W_v, self.kv)))
-        q, k = (apply_rope(t, torch.arange(past, past + n, device=x.device), self.base) for t in (q, k))
+        T, past = x.size(1), cache.length if cache else 0
+        h, kv = self.n_heads, self.n_kv_heads
+        q, k, v = (split_heads(f(x), n) for f, n in ((self.W_q, h), (self.W_k, kv), (self.W_v, kv)))
+        q, k = (apply_rope(t, torch.arange(past, past + T, device=x.device), self.base) for t in (q, k))
         k, v = cache.append(k, v) if cache else (k, v)
-        k, v = (t.repeat_interleave(self.h // self.kv, 1) for t in (k, v))
-        return self.W_out(merge_heads(scaled_dot_product_attention(q, k, v, causal_mask(n, past + n).to(x.device))[0]))
+        k, v = (t.repeat_interleave(h // kv, 1) for t in (k, v))
+        return self.W_out(merge_heads(scaled_dot_product_attention(q, k, v, causal_mask(T, past + T).to(x.device))[0]))
 
 
 class LlamaBlock(nn.Module):

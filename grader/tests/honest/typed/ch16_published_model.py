@@ -138,8 +138,8 @@ class LlamaAttention(nn.Module):
         d_head: int = d_model // n_heads
         if d_head % 2 != 0:
             raise ValueError(f"d_head ({d_head}) must be even")
-        self._n_heads: int = n_heads
-        self._n_kv_heads: int = n_kv_heads
+        self.n_heads: int = n_heads
+        self.n_kv_heads: int = n_kv_heads
         self._base: float = base
         self.W_q = nn.Linear(d_model, n_heads * d_head, bias=False)
         self.W_k = nn.Linear(d_model, n_kv_heads * d_head, bias=False)
@@ -150,9 +150,9 @@ class LlamaAttention(nn.Module):
         new: int = x.size(1)
         past: int = 0 if cache is None else cache.length
         where: Tensor = torch.arange(past, past + new, device=x.device)
-        q: Tensor = apply_rope(split_heads(self.W_q(x), self._n_heads), where, self._base)
-        k: Tensor = apply_rope(split_heads(self.W_k(x), self._n_kv_heads), where, self._base)
-        v: Tensor = split_heads(self.W_v(x), self._n_kv_heads)
+        q: Tensor = apply_rope(split_heads(self.W_q(x), self.n_heads), where, self._base)
+        k: Tensor = apply_rope(split_heads(self.W_k(x), self.n_kv_heads), where, self._base)
+        v: Tensor = split_heads(self.W_v(x), self.n_kv_heads)
         if cache is not None:
             k, v = cache.append(k, v)
         mask: Tensor = causal_mask(new, past + new).to(x.device)
@@ -160,7 +160,7 @@ class LlamaAttention(nn.Module):
         return self.W_out(merge_heads(attended))
 
     def _for_each_query_head(self, heads: Tensor) -> Tensor:
-        group: int = self._n_heads // self._n_kv_heads
+        group: int = self.n_heads // self.n_kv_heads
         return heads.unsqueeze(2).expand(-1, -1, group, -1, -1).flatten(1, 2)
 
 
