@@ -429,14 +429,18 @@ def test_only_tokens_of_the_mask_change_the_ratio_of_an_answer(learner, n, seed)
 
 @exercise("sequence_policy_loss")
 def test_answers_without_a_token_do_not_count(learner):
-    """An answer without a token is in no mean, whatever its advantage is. Without any token, the loss and its gradients are 0, and not NaN."""
+    """An answer without a token is in no mean, whatever its advantage is. One answer alone is its own mean; without any token, the loss and its gradients are 0, and not NaN."""
     new, old, advantages, mask = shifted(sizes_of(4, 6), 5, 0.2)
     mask[1], mask[2, 1:] = False, False
     mask[2, 0] = True
     advantages[1] = 1e3
     some = gradients(learner.sequence_policy_loss, new, old, advantages, mask)
+    single = torch.zeros_like(mask)
+    single[3, 1:3] = True
+    one = learner.sequence_policy_loss(new, old, advantages, single)
     empty = gradients(learner.sequence_policy_loss, new, old, advantages, torch.zeros_like(mask))
     close(some.output, of_answers((new, old, advantages, mask)), "the loss of three answers with tokens and one without", tol=1e-4)
+    close(one, of_answers((new, old, advantages, single)), "the loss of one answer with tokens and three without", tol=1e-4)
     slope = shaped(some.inputs[0], (4, 6), "the gradient of log_probs")
     holds(bool(slope.isfinite().all() and slope[mask].abs().max() > 0), "the gradient should be finite, and not 0 everywhere")
     with check:
