@@ -38,7 +38,7 @@ def leave_one_out_advantages(rewards: Tensor, group_size: int) -> Tensor:
     """Compare each reward with the mean of the other rewards of its group: (B,) -> (B,).
 
     The first group_size rewards are a group, the next group_size another one, and so on. Nothing is divided by a standard deviation.
-    Raises a ValueError that names group_size if it is below 2 or does not divide B.
+    Rewards are numbers without a graph. Raises a ValueError that names group_size if it is below 2 or does not divide B.
     """
     # TODO 1: check the size; give every group a row
     # TODO 2: the mean of the others is the group's sum without the own reward, divided by one less than the size
