@@ -164,7 +164,7 @@ def attribution_patching(
             value = metric(logits)
             if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
                 raise ValueError("metric must return one number that torch has computed from the logits, with a graph")
-            gradients = torch.autograd.grad(value.sum(), corrupted, allow_unused=True, materialize_grads=True)
+            gradients = torch.autograd.grad(value, corrupted)
         changes = [g * (new - old) for g, new, old in zip(gradients, clean, corrupted)]  # each (B, T, D)
         return torch.stack(changes).sum(dim=(1, 3))  # (n_layers + 1, T)
     ### END SOLUTION
