@@ -17,7 +17,7 @@ from warm_runs import WarmKit
 
 LONGEST = (  # the thorough tests of the first ones take minutes, the other tests of the last ones 20 seconds and more
     "test_attacks", "test_tuning_labs", "test_train_processes", "test_grading_run", "test_lessons_measured", "test_autograder",
-    "test_whole_course", "test_anonymous", "test_compare_command", "test_grading_cluster", "test_handout",
+    "test_whole_course", "test_anonymous", "test_capstone_command", "test_compare_command", "test_grading_cluster", "test_handout",
     "test_train_command", "test_replaced_exercises", "test_reset", "test_cli", "test_plugin", "test_walks_inside", "test_sandbox_kernel",
     "test_diagnosis", "test_grading_seeds", "test_walk_command", "test_devcheck", "test_examples", "test_show_command",
 )  # fmt: skip

@@ -159,6 +159,7 @@ def _conclude(tuning: Tuning) -> None:
     for sentence in describe_length(tuning.progress, tuning.task):
         print_wrapped(console, sentence)
     if minutes := minutes_that_help(tuning.progress, tuning.task):
+        print_wrapped(console, "For as many steps on this machine:")
         console.print(command_line(command(tuning.progress, minutes)))
     console.print()
     print_wrapped(console, "What the model answered before, and what it answers now:")

@@ -167,7 +167,7 @@ def loss_curves(comparison: Comparison) -> dict[str, Points]:
     for made in comparison.both:
         unit = _unit(made, comparison)
         validation = [(float(step), loss * unit) for step, loss in made.history["validation"] if math.isfinite(loss)]
-        training = [(step, loss * unit) for step, loss in _means(made.history["losses"])]
+        training = [(step, loss * unit) for step, loss in mean_pieces(made.history["losses"])]
         found |= {f"{made.name}, validation": validation, f"{made.name}, training": training}
     return {name: points for name, points in found.items() if points}
 
@@ -189,7 +189,8 @@ def _unit(made: Measured, comparison: Comparison) -> float:
     return 1.0 if comparison.same_tokenizer or not score.loss else score.bits_per_character / score.loss
 
 
-def _means(losses: Sequence[float]) -> list[tuple[float, float]]:
+def mean_pieces(losses: Sequence[float]) -> list[tuple[float, float]]:
+    """The curve of a value of each step, with at most MOST_POINTS points: means of pieces."""
     size = -(-len(losses) // MOST_POINTS) or 1
     pieces = [losses[at : at + size] for at in range(0, len(losses), size)]
     return [

@@ -49,6 +49,7 @@ class Training:
     total: int | None  # steps; None while it is not estimated yet
     minutes: float | None
     notes: list[str]
+    keeps_minutes: bool = False  # on a machine that becomes slower: with fewer steps than planned at first
 
     @property
     def name(self) -> str:
@@ -116,9 +117,10 @@ def begin(
     device: str,
     report_progress: ProgressReporter,
     more_exercises: Collection[str] = (),
+    own: OwnParts | None = None,
 ) -> Training:
-    """A new training. DesignProblem, TextProblem, NotInHandout or CheckpointProblem (the name is taken) if it cannot
-    begin."""
+    """A new training, with these parts, or with those that pass their tests now. DesignProblem, TextProblem,
+    NotInHandout or CheckpointProblem (the name is taken) if it cannot begin."""
     design = settings.design()
     if settings.kind == "translate" and settings.text is not None:
         raise TextProblem("a translator needs pairs of sentences, and --text has none; leave out --text")
@@ -128,7 +130,7 @@ def begin(
             f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
         )
     exercises = training_exercises(design, settings.recipe(), settings.token_kind())
-    own = find_own_parts(exercises.union(more_exercises), report_progress)
+    own = own or find_own_parts(exercises.union(more_exercises), report_progress)
     with closing_after_failure(own):
         prepare_torch(settings.seed)
         described = {"kind": settings.corpus_kind, "seed": settings.seed, "path": settings.text}
@@ -143,14 +145,18 @@ def begin(
 
 
 def resume(
-    folder: Path, device: str, report_progress: ProgressReporter, more_exercises: Collection[str] = ()
+    folder: Path,
+    device: str,
+    report_progress: ProgressReporter,
+    more_exercises: Collection[str] = (),
+    own: OwnParts | None = None,
 ) -> Training:
-    """The training of this checkpoint, where it was interrupted. CheckpointProblem or TextProblem if it cannot go
-    on."""
+    """The training of this checkpoint, where it was interrupted, with these parts, or with those that pass their tests
+    now. CheckpointProblem or TextProblem if it cannot go on."""
     data = checkpoint.read_record(folder, RESUMED)
     design, recipe = Design.from_data(data["design"]), Recipe.from_data(data["record"]["recipe"])
     exercises = training_exercises(design, recipe, data["tokenizer"]["kind"])
-    own = find_own_parts(exercises.union(more_exercises), report_progress)
+    own = own or find_own_parts(exercises.union(more_exercises), report_progress)
     return _go_on(folder, data, design, own, device)
 
 
@@ -264,6 +270,8 @@ def _run(training: Training, page: Page, interrupted: Callable[[], bool]) -> boo
                     trainer.sample()
                 if training.is_finished:
                     break
+                if training.keeps_minutes and (fitting := clock.estimate()):
+                    training.total = view.total = min(training.total, max(fitting, trainer.steps_done + 1))
                 if time.monotonic() - saved > SAVE_SECONDS:
                     training.save()
                     saved = time.monotonic()
@@ -301,7 +309,8 @@ class _Clock:
             trainer.steps_done < trainer.recipe.warmup and elapsed < ESTIMATE_SHARE * whole
         ):
             return None
-        left = whole - elapsed - self.evaluation_seconds * EVALUATIONS / 2
+        share_left = 1 - trainer.steps_done / self.training.total if self.training.total else 1
+        left = whole - elapsed - self.evaluation_seconds * EVALUATIONS / 2 * share_left
         recent = sorted(self.view.recent_seconds)
         return max(trainer.steps_done + int(left / max(recent[len(recent) // 2], 1e-6)), trainer.recipe.warmup + 2)
 

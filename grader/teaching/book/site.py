@@ -192,7 +192,8 @@ GUIDES = ("learning", "editor", "tutor", "notebook", "pytest", "writing_tests", 
 # of pages/, too
 NOT_IN_HANDOUTS = ("chapters", "comparison", "grading", "anonymous", "similarity", "figures", "hosted")
 GUIDE = ", about the kit"  # search.js puts these parts after the lessons and exercises
-LAST_CHAPTER_USED = {"train": 9, "trainings": 9, "training_runs": 11, "play": 12}  # of pages/: what models need
+# of pages/: what models need
+LAST_CHAPTER_USED = {"train": 9, "trainings": 9, "training_runs": 11, "play": 12, "capstone": 17}
 ALL_WORDS = 10**6  # a chapter number: links to all words of the glossary
 
 

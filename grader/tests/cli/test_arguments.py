@@ -90,6 +90,7 @@ def test_names_complete(words, expected):
         (["train", "--preset", "minni"], "for '--preset': 'minni' is not one of 'mini', 'tiny', 'small'. Did you mean 'mini'?"),
         (["train", "--preset", "Small"], "'Small' is not one of 'mini', 'tiny', 'small'. Did you mean 'small'?"),
         (["tune", "--task", "sum"], "'sum' is not one of 'sums', 'format'. Did you mean 'sums'?"),
+        (["capstone", "--minutes", "0.1"], "'0.1' is too small; the smallest value is 0.5"),
         (["train", "--device", "gpu"], "'gpu' is not one of 'auto', 'cpu', 'cuda'."),
         (["export", "moodel"], "Did you mean 'moodle'?"),
     ],

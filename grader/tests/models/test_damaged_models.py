@@ -219,6 +219,7 @@ def test_a_control_character_in_a_name_does_not_reach_the_terminal(place, tmp_pa
         ("train", "--resume", "--name", EVIL), ("tune", "--base", str(text)), ("tune", "--base", EVIL), ("tune", "--resume", "--name", EVIL),
         ("compare", "one", EVIL), ("compare", EVIL, f"{EVIL}2"), ("compare", "one", "two", "--picture", str(tmp_path / "no" / EVIL)),
         ("train", "--preset", EVIL), ("scale", "--minutes", EVIL),
+        ("capstone", "--resume", "--name", EVIL), ("capstone", "--compare", str(text)), ("capstone", str(text)), ("capstone", "--compare", str(tmp_path / EVIL)),
     ):  # fmt: skip
         command(*words)
     shutil.rmtree(checkpoint_folder)

@@ -358,7 +358,7 @@ def test_a_tuning_that_taught_nothing_says_how_long_usually_helps():
     progress.seconds |= {"opening": 5.0, "evaluation": 24.0, "answers": 6.0, "rewards": 10.0}
     progress.evaluations = [nothing] * 3
     said = " ".join(tuning_progress.describe_length(progress, task))
-    assert said == "The tuning was short. It made 2 of 20 steps on right answers and 1 of 15 steps on rewards; so many taught this to the model of lesson 17. For as many steps on this machine:"
+    assert said == "The tuning was short. It made 2 of 20 steps on right answers and 1 of 15 steps on rewards; so many taught this to the model of lesson 17."
     minutes = tuning_progress.minutes_that_help(progress, task)
     longer = progress_of(minutes=float(minutes))
     longer.plan_tests(0.5)

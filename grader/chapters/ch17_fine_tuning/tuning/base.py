@@ -19,7 +19,7 @@ from grader.chapters.ch17_fine_tuning.tuning.adapters import ADAPTER_EXERCISES
 from grader.chapters.ch17_fine_tuning.tuning.tasks import TuneProblem
 from grader.console.output import ProgressReporter
 from grader.models import checkpoint
-from grader.models.checkpoint import CheckpointProblem, find_checkpoint, list_checkpoints, read_record
+from grader.models.checkpoint import CheckpointProblem, Loaded, find_checkpoint, list_checkpoints, read_record
 from grader.models.design import Design
 from grader.models.own_parts import (
     OwnParts,
@@ -249,11 +249,15 @@ def _open_stories(place: str, report_progress: ProgressReporter) -> Base:
     )  # fmt: skip
     own = find_own_parts({*exercises, *TUNING}, report_progress)
     with closing_after_failure(own):
-        loaded = checkpoint.load(folder, own.parts)
-        tokenizer = loaded.tokenizer
-        assert tokenizer.end_id is not None
-        return Base(
-            "stories", place, folder.name, loaded.model, own,
-            lambda prompt: [*tokenizer.start_ids, *tokenizer.encode(prompt)], tokenizer.encode,
-            tokenizer.decode, tokenizer.end_id, lambda: PlainReader(loaded.model),
-        )  # fmt: skip
+        return stories_base(place, checkpoint.load(folder, own.parts), own)
+
+
+def stories_base(place: str, loaded: Loaded, own: OwnParts) -> Base:
+    """A GPT of the stories as a base. An answer follows a space, as sentences of a story do."""
+    tokenizer = loaded.tokenizer
+    assert tokenizer.end_id is not None
+    return Base(
+        "stories", place, loaded.name, loaded.model, own,
+        lambda prompt: [*tokenizer.start_ids, *tokenizer.encode(prompt)], lambda answer: tokenizer.encode(f" {answer}"),
+        lambda ids: tokenizer.decode(ids).strip(), tokenizer.end_id, lambda: PlainReader(loaded.model),
+    )  # fmt: skip

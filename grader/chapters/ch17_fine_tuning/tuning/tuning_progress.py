@@ -167,16 +167,19 @@ MORE = 1.1  # than what is computed from the speed
 
 
 def describe_length(progress: Progress, task: Task) -> Iterator[str]:
-    """Sentences, if it took longer than it should, or was too short to teach something."""
+    """Sentences, if it took longer than it should, or taught nothing."""
     planned, took = progress.minutes, progress.seconds_spent / 60
     if progress.steps is None and took > planned * MORE:
         longer = "because tests or steps took longer than those at its beginning"
         yield f"It took {took:.1f} minutes instead of {planned:g}, {longer}."
+    yield from describe_steps(progress, task)
+
+
+def describe_steps(progress: Progress, task: Task) -> Iterator[str]:
+    """Why it taught nothing: it may have been too short."""
     if short := _short_phases(progress, task):
         done = (f"{progress.steps_done(phase)} of {_steps(count)} on {NAMES[phase]}" for phase, count in short)
         yield f"The tuning was short. It made {' and '.join(done)}; so many taught this to the model of lesson 17."
-        if progress.steps is None:
-            yield "For as many steps on this machine:"
     elif not any(_learned(progress, phase) for phase in PHASES):
         yield "As many steps taught this to the model of lesson 17. Another --seed may go better."
 

@@ -231,8 +231,9 @@ def begin(
         return tuning
 
 
-def resume(name: str | None, report_progress: ProgressReporter) -> Tuning:
-    """The tuning of this name, or the latest, where it was interrupted. TuneProblem if it cannot go on."""
+def resume(name: str | None, report_progress: ProgressReporter, base: Base | None = None) -> Tuning:
+    """The tuning of this name, or the latest, where it was interrupted; of this base, or of the one that it names.
+    TuneProblem if it cannot go on."""
     known = adapter_file.list_tunings()
     if name is None and not known:
         raise TuneProblem("there are no adapters yet; `headway tune` makes some")
@@ -241,7 +242,7 @@ def resume(name: str | None, report_progress: ProgressReporter) -> Tuning:
         progress = Progress.from_data(saved.record)
     except (KeyError, TypeError, ValueError):
         raise TuneProblem(f"the record of the adapters {saved.name} is damaged; tune the model again") from None
-    base = open_base(progress.base, report_progress)
+    base = base or open_base(progress.base, report_progress)
     with closing_after_failure(base.own):
         tuning = _make(base, progress, checkpoint.CHECKPOINTS / saved.name)
         fill(tuning.adapters, saved)
