@@ -3,7 +3,7 @@
 It goes on from chapter 17: what its policy_loss and group_advantages leave open, and what more computation at answering time buys.
 
 B answers, T tokens, V tokens of the vocabulary. `log_probs` (B, T) are the log probabilities of the tokens of B answers, `mask` (B, T) is
-True at tokens that count; what is elsewhere has no effect, whichever number it is. All losses are to be made small.
+True at tokens that count; what is elsewhere has no effect, whatever it is, also inf and NaN. All losses are to be made small.
 
 Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the
 lesson ch26_reasoning.md explains why, and `headway check` tests what you have written.

@@ -64,7 +64,7 @@ def slope_of_kl(logits, reference):
     return p * (d - (p * d).sum(-1, keepdim=True))
 
 
-@exercise("kl_loss", weight=3)
+@exercise("kl_loss", weight=4)
 @few
 @given(V=st.integers(3, 6), seed=seeds)
 def test_the_expected_gradient_is_that_of_the_kl(learner, V, seed):
@@ -76,7 +76,7 @@ def test_the_expected_gradient_is_that_of_the_kl(learner, V, seed):
     close(found, slope_of_kl(logits, reference), "the expected gradient of the logits")
 
 
-@exercise("kl_loss", weight=3)
+@exercise("kl_loss", weight=4)
 @few
 @given(seed=seeds, V=st.integers(2, 3))
 def test_every_token_of_the_mask_counts_the_same(learner, seed, V):
