@@ -14,6 +14,7 @@ from small_models import randomise_for_text
 from strategies import distinct, seeds, token_ids
 from table_models import MODES_AT_FIRST, TableModel
 from torch import nn
+from torch.nn import functional as F
 
 few = settings(max_examples=2)  # what is broken here is broken at every example
 END, EOS, GO_ON, V = 9, 0, 7, 10  # the end of thinking, the end of an answer, and a token that makes the model go on
