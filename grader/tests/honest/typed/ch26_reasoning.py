@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from .ch09_sampling import generate
 
 AVERAGES: Final[tuple[str, ...]] = ("token", "sequence", "fixed")
 
@@ -105,3 +111,161 @@ def truncated_weights(train_log_probs: Tensor, rollout_log_probs: Tensor, cap: f
     with torch.no_grad():
         ratio: Tensor = torch.exp(train_log_probs - rollout_log_probs)
         return torch.clamp(ratio, max=cap)
+
+
+def entropy(logits: Tensor, mask: Tensor) -> Tensor:
+    counted: Tensor = mask.unsqueeze(-1)
+    safe: Tensor = torch.where(counted, logits, torch.zeros_like(logits))
+    probabilities: Tensor = torch.softmax(safe, dim=-1)
+    logs: Tensor = torch.log_softmax(safe, dim=-1)
+    possible: Tensor = torch.isfinite(safe)
+    surprise: Tensor = torch.where(possible, logs, torch.zeros_like(logs)).neg()
+    each: Tensor = (probabilities * surprise).sum(dim=-1)
+    places: int = int(mask.sum().item())
+    return torch.where(mask, each, torch.zeros_like(each)).sum() / max(places, 1)
+
+
+class Kind(StrEnum):
+    FORWARD = "forward"
+    REVERSE = "reverse"
+    JSD = "jsd"
+
+
+def _kl(log_p: Tensor, log_q: Tensor) -> Tensor:
+    return torch.sum(log_p.exp() * (log_p - log_q), dim=-1)
+
+
+def distillation_loss(
+    student_logits: Tensor, teacher_logits: Tensor, mask: Tensor, kind: str = "forward", temperature: float = 1.0
+) -> Tensor:
+    try:
+        wanted: Kind = Kind(kind)
+    except ValueError as problem:
+        raise ValueError(f"kind must be one of {[each.value for each in Kind]}, not {kind!r}") from problem
+    if temperature <= 0.0:
+        raise ValueError(f"temperature must be positive, got {temperature}")
+    student: Tensor = torch.log_softmax(student_logits[mask].div(temperature), dim=-1)
+    with torch.no_grad():
+        teacher: Tensor = torch.log_softmax(teacher_logits[mask].div(temperature), dim=-1)
+    match wanted:
+        case Kind.FORWARD:
+            distance = _kl(teacher, student)
+        case Kind.REVERSE:
+            distance = _kl(student, teacher)
+        case Kind.JSD:
+            half: float = math.log(0.5)
+            mixture: Tensor = torch.logaddexp(student + half, teacher + half)
+            distance = torch.stack([_kl(teacher, mixture), _kl(student, mixture)]).mean(dim=0)
+    places: int = max(distance.numel(), 1)
+    return distance.sum() * (temperature * temperature / places)
+
+
+A = TypeVar("A", bound=Hashable)
+C = TypeVar("C")
+
+
+def majority_vote(answers: Sequence[A | None], weights: Sequence[float] | None = None) -> A | None:
+    if weights is not None and len(weights) != len(answers):
+        raise ValueError(f"got {len(weights)} weights for {len(answers)} answers")
+    ballots: Iterable[tuple[A | None, float]] = zip(answers, weights or [1.0] * len(answers))
+    votes: OrderedDict[A, float] = OrderedDict()
+    for answer, weight in ballots:
+        if answer is not None:
+            votes.setdefault(answer, 0.0)
+            votes[answer] += weight
+    if not votes:
+        return None
+    most: float = max(votes.values())
+    return next(answer for answer, total in votes.items() if total == most)
+
+
+def best_of(candidates: Sequence[C | None], score: Callable[[C], float]) -> C | None:
+    present: list[C] = [candidate for candidate in candidates if candidate is not None]
+    if not present:
+        return None
+    scores: list[float] = [score(candidate) for candidate in present]
+    return present[max(range(len(scores)), key=scores.__getitem__)]
+
+
+class _State(NamedTuple):
+    used: int
+    ties: int
+
+
+def expected_vote(probabilities: Sequence[float], n: int) -> float:
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
+    total: float = math.fsum(probabilities)
+    if not probabilities or any(p < 0.0 for p in probabilities) or total > 1.0 + 1e-6:
+        raise ValueError(f"not valid probabilities: {list(probabilities)}")
+    silence: float = max(1.0 - total, 0.0)
+    right, *wrong = probabilities
+
+    def given(c: int) -> float:
+        """The chance that the right answer wins, if it has c votes."""
+        states: dict[_State, float] = {_State(0, 0): 1.0}
+        for p in wrong:
+            following: defaultdict[_State, float] = defaultdict(float)
+            for state, chance in states.items():
+                left: int = n - c - state.used
+                for votes in range(min(c, left) + 1):
+                    after = _State(state.used + votes, state.ties + int(votes == c))
+                    following[after] += chance * math.comb(left, votes) * p**votes
+            states = dict(following)
+        return sum(chance * silence ** (n - c - state.used) / (1 + state.ties) for state, chance in states.items())
+
+    return sum(math.comb(n, c) * right**c * given(c) for c in range(1, n + 1))
+
+
+@dataclass
+class _Writer:
+    model: nn.Module
+    temperature: float
+    generator: torch.Generator | None
+    text: list[int]
+
+    def peek(self) -> int:
+        """The token that the model would write next; it is not written yet."""
+        device: torch.device = next(self.model.parameters()).device
+        ids: Tensor = torch.tensor(self.text, dtype=torch.int64, device=device).unsqueeze(0)
+        longer: Tensor = generate(self.model, ids, 1, temperature=self.temperature, generator=self.generator)
+        return int(longer[0, -1].item())
+
+
+def think(
+    model: nn.Module,
+    prompt_ids: Sequence[int],
+    end_think_id: int,
+    minimum: int,
+    maximum: int,
+    continue_ids: Sequence[int],
+    eos_id: int | None = None,
+    max_answer_tokens: int = 32,
+    temperature: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> tuple[list[int], list[int]]:
+    if minimum > maximum:
+        raise ValueError(f"minimum ({minimum}) must not exceed maximum ({maximum})")
+    if minimum > 0 and len(continue_ids) == 0:
+        raise ValueError("continue_ids must not be empty when there is a minimum")
+    writer = _Writer(model, temperature, generator, list(prompt_ids))
+    begin: Final[int] = len(writer.text)
+    while (thought := len(writer.text) - begin) < maximum:
+        token: int = writer.peek()
+        if token != end_think_id:
+            writer.text.append(token)
+        elif thought < minimum:
+            room: int = maximum - thought
+            writer.text.extend(list(continue_ids)[:room])
+        else:
+            break
+    thinking: list[int] = writer.text[begin:]
+    writer.text.append(end_think_id)
+    answer: list[int] = []
+    while len(answer) < max_answer_tokens:
+        token = writer.peek()
+        if eos_id is not None and token == eos_id:
+            break
+        writer.text.append(token)
+        answer.append(token)
+    return thinking, answer
