@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import cycle
 from typing import Any
 
 from grader.models.design import PAD_ID
@@ -26,6 +27,7 @@ _ENDS = frozenset(".!?…।॥。？！")  # a sentence ends here
 _CLOSING = frozenset(".,!?;:…%)]}।॥。、，？！：；）」”»›")  # no space before these
 _OPENING = frozenset("([{“„«‹（「¿¡#$")  # no space after these
 _PIECE = re.compile(r" ?[^\s]+|\s+(?!\S)|\s+")  # BPE merges inside these, so each distinct one is encoded once
+_BETWEEN = "".join(map(chr, (*range(1, 9), *range(14, 28))))  # one byte each, no spaces, and in no usual text
 
 
 MOST_TOKEN_BYTES = 65_536
@@ -169,14 +171,15 @@ class BpeModelTokenizer(ModelTokenizer):
     @classmethod
     def of_text(cls, parts: Any, sample: str, vocab_size: int) -> BpeModelTokenizer:
         """Learn the merges from a sample of the text. Merges across the boundary of a word are left out, because no
-        text uses them."""
-        learned = parts.train_bpe(sample, vocab_size)
+        text uses them; they are rare, because behind each piece is another of the characters _BETWEEN."""
+        learned = parts.train_bpe("".join(map(str.__add__, _PIECE.findall(sample), cycle(_BETWEEN))), vocab_size)
         table = bytes_of_ids(learned)
         new_ids: dict[int, int] = {i: i for i in range(256)}
         merges: dict[tuple[int, int], int] = {}
         for (left, right), new_id in learned.items():
             text = table[new_id].decode("utf-8", errors="replace")
-            if left in new_ids and right in new_ids and len(_PIECE.findall(text)) == 1:
+            inside = len(_PIECE.findall(text)) == 1 and not set(text) & set(_BETWEEN)
+            if inside and left in new_ids and right in new_ids:
                 new_ids[new_id] = merges[new_ids[left], new_ids[right]] = 256 + len(merges)
         return cls(parts, merges)
 

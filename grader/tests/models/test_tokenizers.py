@@ -2,8 +2,10 @@
 
 import json
 import random
+import re
 
 import pytest
+from grader.chapters.stories.corpus import story
 from grader.models.tokenizers import (
     BpeModelTokenizer,
     TokenizerProblem,
@@ -47,6 +49,16 @@ def test_byte_pairs_give_every_text_back(both):
         text = "".join(map(chr, codes))
         ids = tokenizer.encode(text)
         assert tokenizer.decode(ids) == text == "".join(tokenizer.pieces(ids))
+
+
+def test_byte_pairs_are_inside_words_and_most_learned_merges_are_used(parts):
+    stories = "\n".join(story(0, number) for number in range(40))
+    tokenizer = BpeModelTokenizer.of_text(parts, stories, 400)
+    ids = tokenizer.encode(stories)
+    used = {piece for piece in tokenizer.pieces(ids) if len(piece) > 1}
+    assert len(used) > 100 and len(stories) / len(ids) > 2, "with merges across words it has 76, and fewer characters a token"
+    assert all(re.fullmatch(r" ?\S+|\s+", piece) for piece in used) and not re.search(r"[\x00-\x08\x0e-\x1f]", "".join(used))
+    assert tokenizer.decode(ids) == stories
 
 
 def test_unknown_words_are_named(both):
