@@ -14,12 +14,15 @@ import torch
 from browser import Browser, needs_chromium
 from grader.chapters.ch17_fine_tuning.capstone import model_card, record, stages
 from grader.chapters.ch17_fine_tuning.capstone.record import CapstoneProblem, Record, bootstrap
-from grader.chapters.ch17_fine_tuning.tuning.base import stories_base
+from grader.chapters.ch17_fine_tuning.tuning import evaluation, tasks
+from grader.chapters.ch17_fine_tuning.tuning.base import TUNING, stories_base
 from grader.console.output import hide_progress
+from grader.course.source import read_source
+from grader.course.syllabus import ROOT
 from grader.models import checkpoint, design
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.own_parts import CodeProblem
-from grader.models.training import training_run
+from grader.models.training import corpora, training_run
 from own_models import solved
 from page_layout import misfits
 from trainings import SMALL, Silent
@@ -253,6 +256,7 @@ def test_files_that_are_no_rows_are_left_out_with_a_sentence(trainings, tmp_path
     paths = [tmp_path / f"{name}.json" for name in wrong]
     for path, text in zip(paths, wrong.values()):
         path.write_text(text)
+    row(trainings.folder, "still running", [1.0, 2.0], 3, right={})
     rows, left_out = record.read_rows([*paths, tmp_path / "nowhere.json"])
     assert list(rows) == ["mine"] and len(left_out) == len(wrong) + 1
     assert "is of a run that is not finished" in left_out[-2] and "could not read" in left_out[-1]
@@ -292,3 +296,23 @@ def test_the_page_opens_without_errors_and_fits_every_width(runs, tmp_path):
                 assert page.errors == [] and len(page.requests) == 1 and misfits(page) == []
                 assert page.js("document.querySelectorAll('svg').length") == 4 and page.js("document.title") == f"{run.name}: model card"
                 assert [page.js(f"getComputedStyle(document.body).{name}") for name in ("backgroundColor", "color")] == colours
+
+
+def test_the_page_of_the_book_says_what_the_command_does():
+    """Its numbers are those of the code."""
+    pages = ROOT / "grader" / "teaching" / "book" / "pages"
+    said, train = (" ".join(read_source(pages / f"{name}.md").split()) for name in ("capstone", "train"))
+    settings = stages.settings_of(Record("one", 0, stages.MINUTES, None))
+    exercises = training_run.training_exercises(settings.design(), settings.recipe(), settings.token_kind())
+    low, high = evaluation.wilson_interval(10, evaluation.HELD_OUT_QUESTIONS)
+    task = tasks.TASKS["stories"]["format"]
+    for part in (
+        f"tests the {len(exercises | set(TUNING))} exercises", f"from {corpora.BPE_SAMPLE:,} characters", f"about {stages.MINUTES:g} minutes",
+        f"{100 * stages.STORIES_SHARE:g} % of the time is for the pretraining", f"{record.RESAMPLES:,} random choices of {corpora.VALIDATION_STORIES} stories",
+        f"10 of {evaluation.HELD_OUT_QUESTIONS} right answers the share is 10 %, and the interval goes from {100 * low:.0f} % to {100 * high:.0f} %",
+        f"a test with {evaluation.HELD_OUT_QUESTIONS} questions", f"after {model_card.ENOUGH_STEPS} steps, and the tuning usually needs {task.enough[0]} steps",
+        *(f"`{name}" for name in ("stories/`", "answers/`", model_card.PAGE, record.FILE)),
+    ):  # fmt: skip
+        assert part in said, part
+    assert task.group == 8 and "draws eight answers" in said and f"headway train --steps {model_card.ENOUGH_STEPS}" in train
+    assert len(set(task.enough)) == 1, "as many of rewards"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 
+import pexpect
 import pytest
 from grader.cli.main import app
 from kit_copy import Kit, posix
@@ -50,6 +51,23 @@ def read_until(running: subprocess.Popen, words: str) -> str:
     return "".join(lines)
 
 
+def in_a_terminal(kit: Kit, *options: str) -> str:
+    """What a person sees, who then talks to the model and leaves."""
+    command, size = ["-m", "grader.cli", "capstone", *options], (50, 100)
+    child = pexpect.spawn(sys.executable, command, cwd=str(kit.root), env=kit.environment(), dimensions=size, encoding="utf-8", timeout=900)
+    child.expect(r"Now\? \[y/N\] ")
+    said = child.before
+    child.send("y\r")
+    child.expect("lists the commands")
+    child.send("There was a boy named Ben.\r")
+    child.expect("There was a boy named Ben.")
+    child.send("/quit\r")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    return said
+
+
 @pytest.mark.thorough
 @posix
 def test_a_run_that_is_stopped_and_killed_ends_with_the_row_of_an_undisturbed_one(kit: Kit):
@@ -73,7 +91,7 @@ def test_a_run_that_is_stopped_and_killed_ends_with_the_row_of_an_undisturbed_on
     running.kill()
     running.wait()
     running.stdout.close()
-    said = " ".join(kit.run("capstone", "--resume").split())
+    said = in_a_terminal(kit, "--resume")
     assert "reading the text" not in said and "at step 0" not in said and "Every number" in said
     rows = [json.loads((kit.root / "checkpoints" / name / "capstone.json").read_text()) for name in ("whole", "disturbed")]
     for name in ("right", "tokens", "characters", "learner", "reference", "changed"):
@@ -86,7 +104,7 @@ def test_a_run_that_is_stopped_and_killed_ends_with_the_row_of_an_undisturbed_on
         done = subprocess.run(command, cwd=kit.root, env=kit.environment(), input="There was a boy named Ben.\n", capture_output=True, text=True)
         assert done.returncode == 0 and done.stdout.startswith("There was a boy named Ben."), done.stderr
 
-    said = kit.run("capstone", "--compare")
+    said = " ".join(kit.run("capstone", "--compare").split())
     assert "The difference from " in said and said.count("may be chance") == 2
     path = kit.root / "checkpoints" / "whole" / "capstone.json"
     path.write_text(path.read_text()[:99])

@@ -134,18 +134,20 @@ def read_rows(paths: Sequence[Path]) -> tuple[dict[str, Record], list[str]]:
     """The finished runs of this folder, and those in the given files and folders, by what they are called; and a
     sentence for each file that is left out."""
     files = {path.resolve(): path for path in list_files()}
+    own = set(files)
     for path in paths:
         inside = sorted({*path.glob("*.json"), *path.rglob(FILE)}) if path.is_dir() else [path]
         files |= {one.resolve(): one for one in inside if one.resolve() not in files}
     rows: dict[str, Record] = {}
     left_out = []
-    for path in files.values():
+    for place, path in files.items():
         try:
             record = read(path)
             name = path.parent.name if path.name == FILE else path.stem
-            if not record.right:
-                raise CapstoneProblem(f"{short_path(path)} is of a run that is not finished")
-            rows[short_path(path) if name in rows else name] = record
+            if record.right:
+                rows[short_path(path) if name in rows else name] = record
+            elif place not in own:
+                left_out.append(f"{short_path(path)} is of a run that is not finished")
         except CapstoneProblem as trouble:
             left_out.append(str(trouble))
     return rows, left_out
