@@ -118,35 +118,30 @@ def logits_of(model, ids):
 STEP = 1e-5
 
 
-def make_neighbours(model, n, seed):
+def make_neighbours(model, half, seed):
     """Token i + half has nearly the same vector as token i."""
-    half = n.V // 2
     rows = parameters(model.double())["token_emb.weight"]
     rows[half : 2 * half] = rows[:half] + STEP * tensor(seed + 4, half, rows.size(1), dtype=torch.float64)
     load(model, {"token_emb.weight": rows})
-    return model, half
+    return model
 
 
 @exercise("attribution_patching", weight=2)
 def test_for_small_differences_it_is_nearly_the_effect_of_a_patch(learner, reference):
     """If the clean states are near the corrupted ones, the estimates are near the effects of real patches, in any model, and after each block."""
     n, seed = draw_sizes(L=2)
-    found = []
-    for kind in ("learned", "Llama"):
-        mine, model = pair_of_kind(learner, reference, n, seed, kind)
-        (mine, half), (model, _) = make_neighbours(mine, n, seed), make_neighbours(model, n, seed)
-        corrupted = gpt_ids(n, seed) % half
-        clean = corrupted + half * (gpt_ids(n, seed + 2) % 3 > 0)
-        target = seed % n.V
-        got = learner.attribution_patching(mine, clean, corrupted, learner.bring(log_prob_of)(target))
-        found.append((got, model, clean, corrupted, target, kind))
-    for got, model, clean, corrupted, target, kind in found:
-        shaped(got, (n.L + 1, n.T), "the tensor of estimates")
-        before = log_prob_of(target)(reference.bring(logits_of)(model, corrupted))
-        for layer in range(n.L):
-            after = [log_prob_of(target)(reference.patch_residual(model, clean, corrupted, layer, t)) for t in range(n.T)]
-            effect = (torch.stack(after) - before) / STEP
-            close(got[layer + 1] / STEP, effect, f"row {layer + 1} of the estimates for {name_of_kind(kind)}, per unit of difference,", tol=0.02)
+    mine, model = pair_of_kind(learner, reference, n, seed, "learned")
+    half, target = n.V // 2, seed % n.V
+    mine, model = (make_neighbours(each, half, seed) for each in (mine, model))
+    corrupted = gpt_ids(n, seed) % half
+    clean = corrupted + half * (gpt_ids(n, seed + 2) % 3 > 0)
+    got = learner.attribution_patching(mine, clean, corrupted, learner.bring(log_prob_of)(target))
+    shaped(got, (n.L + 1, n.T), "the tensor of estimates")
+    before = log_prob_of(target)(reference.bring(logits_of)(model, corrupted))
+    for layer in range(n.L):
+        after = [log_prob_of(target)(reference.patch_residual(model, clean, corrupted, layer, t)) for t in range(n.T)]
+        effect = (torch.stack(after) - before) / STEP
+        close(got[layer + 1] / STEP, effect, f"row {layer + 1} of the estimates, per unit of difference,", tol=0.02)
 
 
 @exercise("attribution_patching", weight=2)
