@@ -233,20 +233,20 @@ def changing_backward(weights):
 
 @exercise("attribution_patching")
 def test_one_pass_of_each_text_and_one_backward_pass(learner, reference):
-    """If the model changes after its first two passes, and the gradient of the metric after its first backward pass, the estimates are those of the first passes."""
+    """If the model is another one after its first two passes, and the gradient of the metric after its first backward pass, the estimates are those of the first passes."""
     n, seed = draw_sizes()
-    mine, model = pair_of_kind(learner, reference, n, seed, "learned")
+    models = pair_of_kind(learner, reference, n, seed, "learned")
     clean, corrupted = two_texts(n, seed)
-    weights = tensor(seed + 3, n.B, n.T, n.V)
-    rows = torch.cat([torch.zeros(2, 4 * n.H), tensor(seed, 60, 4 * n.H)])
-    factors = torch.cat([torch.ones(1, 1), 2 + tensor(seed, 60, 1).abs()])
-    change, additions = learner.bring(call_changing), learner.bring(Additions)
-    backward = change(additions, factors, learner.attribution_patching, mine, clean, corrupted, learner.bring(changing_backward)(weights))
-    forward = change(additions, rows, learner.bring(adding_in_each_pass), learner.attribution_patching, mine, clean, corrupted, learner.bring(log_prob_of)(3))
-    expected = reference.attribution_patching(model, clean, corrupted, reference.bring(weighted_sum)(weights))
-    close(backward, expected, "the estimates for a metric whose gradient changes after the first backward pass", tol=1e-3)
-    expected = reference.attribution_patching(model, clean, corrupted, reference.bring(log_prob_of)(3))
-    close(forward, expected, "the estimates for a model that changes after its second pass", tol=1e-3)
+    weights, row = tensor(seed + 3, n.B, n.T, n.V), tensor(seed + 4, 1, 4 * n.H)
+    rows = torch.cat([row, row, tensor(seed, 60, 4 * n.H)])
+    factors = torch.cat([torch.full((1, 1), 1.5), 2 + tensor(seed, 60, 1).abs()])
+    found = []
+    for side, model in zip((learner, reference), models):
+        change, additions, estimate = side.bring(call_changing), side.bring(Additions), side.attribution_patching
+        backward = change(additions, factors, estimate, model, clean, corrupted, side.bring(changing_backward)(weights))
+        found.append((backward, change(additions, rows, side.bring(adding_in_each_pass), estimate, model, clean, corrupted, side.bring(log_prob_of)(3))))
+    for got, expected, what in zip(*found, ("a metric whose gradient changes after the first backward pass", "a model that changes after its second pass")):
+        close(got, expected, f"the estimates for {what}", tol=1e-3)
 
 
 def metric_per_text(logits):
