@@ -118,35 +118,30 @@ def logits_of(model, ids):
 STEP = 1e-5
 
 
-def make_neighbours(model, n, seed):
+def make_neighbours(model, half, seed):
     """Token i + half has nearly the same vector as token i."""
-    half = n.V // 2
     rows = parameters(model.double())["token_emb.weight"]
     rows[half : 2 * half] = rows[:half] + STEP * tensor(seed + 4, half, rows.size(1), dtype=torch.float64)
     load(model, {"token_emb.weight": rows})
-    return model, half
+    return model
 
 
 @exercise("attribution_patching", weight=2)
 def test_for_small_differences_it_is_nearly_the_effect_of_a_patch(learner, reference):
     """If the clean states are near the corrupted ones, the estimates are near the effects of real patches, in any model, and after each block."""
     n, seed = draw_sizes(L=2)
-    found = []
-    for kind in ("learned", "Llama"):
-        mine, model = pair_of_kind(learner, reference, n, seed, kind)
-        (mine, half), (model, _) = make_neighbours(mine, n, seed), make_neighbours(model, n, seed)
-        corrupted = gpt_ids(n, seed) % half
-        clean = corrupted + half * (gpt_ids(n, seed + 2) % 3 > 0)
-        target = seed % n.V
-        got = learner.attribution_patching(mine, clean, corrupted, learner.bring(log_prob_of)(target))
-        found.append((got, model, clean, corrupted, target, kind))
-    for got, model, clean, corrupted, target, kind in found:
-        shaped(got, (n.L + 1, n.T), "the tensor of estimates")
-        before = log_prob_of(target)(reference.bring(logits_of)(model, corrupted))
-        for layer in range(n.L):
-            after = [log_prob_of(target)(reference.patch_residual(model, clean, corrupted, layer, t)) for t in range(n.T)]
-            effect = (torch.stack(after) - before) / STEP
-            close(got[layer + 1] / STEP, effect, f"row {layer + 1} of the estimates for {name_of_kind(kind)}, per unit of difference,", tol=0.02)
+    mine, model = pair_of_kind(learner, reference, n, seed, "learned")
+    half, target = n.V // 2, seed % n.V
+    mine, model = (make_neighbours(each, half, seed) for each in (mine, model))
+    corrupted = gpt_ids(n, seed) % half
+    clean = corrupted + half * (gpt_ids(n, seed + 2) % 3 > 0)
+    got = learner.attribution_patching(mine, clean, corrupted, learner.bring(log_prob_of)(target))
+    shaped(got, (n.L + 1, n.T), "the tensor of estimates")
+    before = log_prob_of(target)(reference.bring(logits_of)(model, corrupted))
+    for layer in range(n.L):
+        after = [log_prob_of(target)(reference.patch_residual(model, clean, corrupted, layer, t)) for t in range(n.T)]
+        effect = (torch.stack(after) - before) / STEP
+        close(got[layer + 1] / STEP, effect, f"row {layer + 1} of the estimates, per unit of difference,", tol=0.02)
 
 
 @exercise("attribution_patching", weight=2)
@@ -238,20 +233,20 @@ def changing_backward(weights):
 
 @exercise("attribution_patching")
 def test_one_pass_of_each_text_and_one_backward_pass(learner, reference):
-    """If the model changes after its first two passes, and the gradient of the metric after its first backward pass, the estimates are those of the first passes."""
+    """If the model is another one after its first two passes, and the gradient of the metric after its first backward pass, the estimates are those of the first passes."""
     n, seed = draw_sizes()
-    mine, model = pair_of_kind(learner, reference, n, seed, "learned")
+    models = pair_of_kind(learner, reference, n, seed, "learned")
     clean, corrupted = two_texts(n, seed)
-    weights = tensor(seed + 3, n.B, n.T, n.V)
-    rows = torch.cat([torch.zeros(2, 4 * n.H), tensor(seed, 60, 4 * n.H)])
-    factors = torch.cat([torch.ones(1, 1), 2 + tensor(seed, 60, 1).abs()])
-    change, additions = learner.bring(call_changing), learner.bring(Additions)
-    backward = change(additions, factors, learner.attribution_patching, mine, clean, corrupted, learner.bring(changing_backward)(weights))
-    forward = change(additions, rows, learner.bring(adding_in_each_pass), learner.attribution_patching, mine, clean, corrupted, learner.bring(log_prob_of)(3))
-    expected = reference.attribution_patching(model, clean, corrupted, reference.bring(weighted_sum)(weights))
-    close(backward, expected, "the estimates for a metric whose gradient changes after the first backward pass", tol=1e-3)
-    expected = reference.attribution_patching(model, clean, corrupted, reference.bring(log_prob_of)(3))
-    close(forward, expected, "the estimates for a model that changes after its second pass", tol=1e-3)
+    weights, row = tensor(seed + 3, n.B, n.T, n.V), tensor(seed + 4, 1, 4 * n.H)
+    rows = torch.cat([row, row, tensor(seed, 60, 4 * n.H)])
+    factors = torch.cat([torch.full((1, 1), 1.5), 2 + tensor(seed, 60, 1).abs()])
+    found = []
+    for side, model in zip((learner, reference), models):
+        change, additions, estimate = side.bring(call_changing), side.bring(Additions), side.attribution_patching
+        backward = change(additions, factors, estimate, model, clean, corrupted, side.bring(changing_backward)(weights))
+        found.append((backward, change(additions, rows, side.bring(adding_in_each_pass), estimate, model, clean, corrupted, side.bring(log_prob_of)(3))))
+    for got, expected, what in zip(*found, ("a metric whose gradient changes after the first backward pass", "a model that changes after its second pass")):
+        close(got, expected, f"the estimates for {what}", tol=1e-3)
 
 
 def metric_per_text(logits):
