@@ -2,8 +2,8 @@
 
 It goes on from chapter 17: what its policy_loss and group_advantages leave open, and what more computation at answering time buys.
 
-B answers, T tokens, V tokens of the vocabulary. `log_probs` (B, T) are the log probabilities of the tokens of B answers, `mask` (B, T) is
-True at tokens that count; what is elsewhere has no effect, whatever it is, also inf and NaN. All losses are to be made small.
+B answers, T tokens, V tokens of the vocabulary. `log_probs` (B, T) are the log probabilities of the tokens of B answers, `mask` (B,
+T) is True at tokens that count; what is elsewhere has no effect, whatever it is, also inf and NaN. All losses are to be made small.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Candidate = TypeVar("Candidate")
 def leave_one_out_advantages(rewards: Tensor, group_size: int) -> Tensor:
     """Compare each reward with the mean of the other rewards of its group: (B,) -> (B,).
 
-    The first group_size rewards are a group, the next group_size another one, and so on. Nothing is divided by a standard deviation.
-    Rewards are numbers without a graph. Raises a ValueError that names group_size if it is below 2 or does not divide B.
+    The first group_size rewards are a group, the next group_size another one, and so on. Nothing is divided by a standard
+    deviation. Rewards are numbers without a graph. Raises a ValueError that names group_size if it is below 2 or does not divide B.
     """
     # TODO 1: check the size; give every group a row
     # TODO 2: the mean of the others is the group's sum without the own reward, divided by one less than the size
@@ -41,8 +41,8 @@ def leave_one_out_advantages(rewards: Tensor, group_size: int) -> Tensor:
 def informative_groups(rewards: Tensor, group_size: int) -> Tensor:
     """Return which answers are in a group whose rewards differ: (B,) -> bools (B,), the same for the whole group.
 
-    If all rewards of a group are equal, no advantage of it is other than 0: its answers teach nothing, but they would count in an
-    average. Raises a ValueError that names group_size if it is below 1 or does not divide B.
+    If all rewards of a group are equal, all its advantages are 0: its answers teach nothing, but they would count in an average.
+    Raises a ValueError that names group_size if it is below 1 or does not divide B.
     """
     # TODO 1: check the size; give every group a row
     # TODO 2: compare each group's largest reward with its smallest, and repeat the result for each answer
@@ -57,8 +57,8 @@ def informative_groups(rewards: Tensor, group_size: int) -> Tensor:
 def long_answer_penalty(lengths: Tensor, soft: int, hard: int) -> Tensor:
     """Return what is added to the reward of an answer for its length: (B,) -> (B,), float32.
 
-    It is 0 up to `soft` tokens, -1 from `hard` on, and on a straight line between. Raises a ValueError that names both if soft is not
-    below hard.
+    It is 0 up to `soft` tokens, -1 from `hard` on, and on a straight line between. Raises a ValueError that names both if soft is
+    not below hard.
     """
     # TODO 1: check the limits
     # TODO 2: compute the line, and keep it within -1 and 0
@@ -72,10 +72,10 @@ def long_answer_penalty(lengths: Tensor, soft: int, hard: int) -> Tensor:
 def kl_loss(log_probs: Tensor, reference_log_probs: Tensor, mask: Tensor) -> Tensor:
     """Return a loss whose expected gradient is that of KL(policy ‖ reference), a scalar.
 
-    Both inputs (B, T) are log probabilities of tokens that the policy has drawn: by the policy, and by the fixed reference model, which
-    gets no gradient. Averaged over all tokens that the policy may draw at a place, each as often as the policy draws it, the gradient of
-    the loss is the gradient of the sum over tokens of p · (log p - log reference). The loss is a mean over the tokens where the mask is
-    True; without any, it is 0 and so are its gradients. Only its gradient matters, and its value is up to you.
+    Both inputs (B, T) are log probabilities of tokens that the policy has drawn: by the policy, and by the fixed reference model,
+    which gets no gradient. Averaged over all tokens that the policy may draw at a place, each as often as the policy draws it, the
+    gradient of the loss is the gradient of the sum over tokens of p · (log p - log reference). The loss is a mean over the tokens
+    where the mask is True; without any, it is 0 and so are its gradients. Only its gradient matters, and its value is up to you.
     """
     # TODO 1: compute the difference, safe where the mask is False; detach the reference
     # TODO 2: choose a function of it: which of k1, k2 and k3 has the right expected gradient? the lesson computes all three
@@ -98,14 +98,15 @@ def asymmetric_policy_loss(
 ) -> Tensor:
     """Return the clipped loss of a policy gradient with a bound for each direction, a scalar.
 
-    As in policy_loss, a token's ratio is exp(log_probs - old_log_probs), and its objective is the smaller one of ratio · advantage and
-    clipped ratio · advantage; its loss is minus the objective. The clipped ratio is at least 1 - low and at most 1 + high.
+    As in policy_loss, a token's ratio is exp(log_probs - old_log_probs), and its objective is the smaller one of ratio · advantage
+    and clipped ratio · advantage; its loss is minus the objective. The clipped ratio is at least 1 - low and at most 1 + high.
     `old_log_probs` and `advantages` (B,) get no gradients.
 
     With average="token", all tokens where the mask is True count the same; with "sequence", each answer's mean counts the same, and
-    answers without a token do not count. With "fixed" (Dr. GRPO), the sum over all tokens is divided by B · length, so a token's weight
-    depends neither on its own answer's length nor on the others'. Without any token, the loss is 0, and so are its gradients. Raises a
-    ValueError that names `average` for another one, and one that names `length` if "fixed" has none above 0.
+    answers without a token do not count. With "fixed" (Dr. GRPO), the sum over all tokens is divided by B · length, so a token's
+    weight depends neither on its own answer's length nor on the others'; answers without a token count in B, and other averages
+    ignore `length`. Without any token, the loss is 0, and so are its gradients. Raises a ValueError that names `average` for
+    another one, and one that names `length` if "fixed" has none above 0.
     """
     # TODO 1: check average and length; compute the ratios, safe where the mask is False
     # TODO 2: compute both products, and take the smaller one of them
@@ -134,9 +135,9 @@ def sequence_policy_loss(
     """Return the clipped loss of a policy gradient with one ratio for each answer (GSPO), a scalar.
 
     An answer's ratio is exp of the mean of log_probs - old_log_probs over its tokens: the geometric mean of the tokens' ratios. Its
-    objective is the smaller one of ratio · advantage and clipped ratio · advantage, with the clipped ratio from 1 - low to 1 + high.
-    The loss is minus the mean over the answers that have a token. Without any, it is 0, and so are its gradients. `old_log_probs` and
-    `advantages` (B,) get no gradients.
+    objective is the smaller one of ratio · advantage and clipped ratio · advantage, with the clipped ratio from 1 - low to 1 +
+    high. The loss is minus the mean over the answers that have a token. Without any, it is 0, and so are its gradients.
+    `old_log_probs` and `advantages` (B,) get no gradients.
     """
     # TODO 1: average the differences over each answer's tokens, and apply exp
     # TODO 2: take the smaller one of both products
@@ -155,8 +156,8 @@ def sequence_policy_loss(
 def truncated_weights(train_log_probs: Tensor, rollout_log_probs: Tensor, cap: float) -> Tensor:
     """Return how much each drawn token counts if another program has drawn it: two (B, T) -> (B, T), without gradient.
 
-    The weight is the ratio of its probability in training to its probability when it was drawn, and at most `cap`. It is finite for log
-    probabilities of any finite size. Raises a ValueError that names `cap` if it is not above 0.
+    The weight is the ratio of its probability in training to its probability when it was drawn, and at most `cap`. It is finite for
+    log probabilities of any finite size. Raises a ValueError that names `cap` if it is not above 0.
     """
     # TODO 1: check the cap
     # TODO 2: compute the ratio, at most cap, without a graph
@@ -189,10 +190,10 @@ def distillation_loss(
 ) -> Tensor:
     """Return how far a student is from its teacher: logits (B, T, V) of both, mask (B, T) -> a scalar.
 
-    Both logits are divided by the temperature and become probabilities s and t. With "forward" the distance is KL(t ‖ s), the sum over
-    tokens of t · (log t - log s), with "reverse" KL(s ‖ t), and with "jsd" the mean of KL(t ‖ m) and KL(s ‖ m), where m = (s + t) / 2.
-    The loss is the mean over the places where the mask is True, times temperature². Without any place, it is 0, and so are its
-    gradients. Loss and gradients are finite for logits of any finite size, such as 1e4. The teacher gets no gradient. Raises a
+    Both logits are divided by the temperature and become probabilities s and t. With "forward" the distance is KL(t ‖ s), the sum
+    over tokens of t · (log t - log s), with "reverse" KL(s ‖ t), and with "jsd" the mean of KL(t ‖ m) and KL(s ‖ m), where m = (s +
+    t) / 2. The loss is the mean over the places where the mask is True, times temperature². Without any place, it is 0, and so are
+    its gradients. Loss and gradients are finite for logits of any finite size, such as 1e4. The teacher gets no gradient. Raises a
     ValueError that names `kind` if it is another one, and one that names `temperature` if it is not above 0.
     """
     # TODO 1: check kind and temperature
@@ -247,8 +248,8 @@ def majority_vote(answers: Sequence[Answer | None], weights: Sequence[float] | N
 def best_of(candidates: Sequence[Candidate | None], score: Callable[[Candidate], float]) -> Candidate | None:
     """Return the candidate with the highest score; of equal ones, the first.
 
-    `score` is called once for each candidate, in their order, and never for None, which cannot win. Without any candidate, the result is
-    None.
+    `score` is called once for each candidate, in their order, and never for None, which cannot win. Without any candidate, the
+    result is None.
     """
     # TODO 1: leave out None, and compare the scores
     ### BEGIN SOLUTION
@@ -259,11 +260,11 @@ def best_of(candidates: Sequence[Candidate | None], score: Callable[[Candidate],
 def expected_vote(probabilities: Sequence[float], n: int) -> float:
     """Return the exact probability that a majority vote of n answers is right.
 
-    Each answer is drawn independently: probabilities[0] is that of the right answer, the others are those of different wrong answers. What
-    is missing to 1 is the probability of None, which does not vote. As in majority_vote, of equally many votes the first answer drawn
-    wins, and each of them is equally likely to be it. With n = 1 the result is probabilities[0]. For 64 answers of 10 kinds it takes
-    well under a second. Raises a ValueError that names `n` if it is below 1, and one that names `probabilities` if there are none, one
-    is below 0, or their sum is above 1 by more than rounding.
+    Each answer is drawn independently: probabilities[0] is that of the right answer, the others are those of different wrong
+    answers. What is missing to 1 is the probability of None, which does not vote. As in majority_vote, of equally many votes the
+    first answer drawn wins, and each of them is equally likely to be it. With n = 1 the result is probabilities[0]. For 64 answers
+    of 10 kinds it takes well under a second. Raises a ValueError that names `n` if it is below 1, and one that names
+    `probabilities` if there are none, one is below 0, or their sum is above 1 by more than rounding.
     """
     # TODO 1: check n and the probabilities
     # TODO 2: for each number c of votes for the right answer, find in how many ways no wrong answer has more than c
@@ -307,10 +308,11 @@ def think(
 ) -> tuple[list[int], list[int]]:
     """Let a model think for at least `minimum` and at most `maximum` tokens, then answer: return (thinking, answer), two lists of ids.
 
-    The model continues the prompt, token by token. If it writes end_think_id before it has thought `minimum` tokens, that token is not
-    kept, and continue_ids are written instead: they count as thinking, and what would exceed `maximum` is cut off. When it writes
-    end_think_id later, or has thought `maximum` tokens, end_think_id is written: in neither list, but the model reads it. Then the
-    answer follows, until eos_id (not in the list) or max_answer_tokens tokens. While it thinks, eos_id is a token like any other.
+    The model continues the prompt, token by token. If it writes end_think_id before it has thought `minimum` tokens, that token is
+    not kept, and continue_ids are written instead: they count as thinking, and what would exceed `maximum` is cut off. When it
+    writes end_think_id later, or has thought `maximum` tokens, end_think_id is written: in neither list, but the model reads it.
+    Then the answer follows, until eos_id (not in the list) or max_answer_tokens tokens. While it thinks, eos_id is a token like any
+    other.
 
     Tokens are drawn as by `generate` (chapter 9), with the temperature and the generator. The model may be on any device. Raises a
     ValueError that names `minimum` and `maximum` if minimum is above maximum, and one that names continue_ids if it is empty and
