@@ -42,6 +42,15 @@ class Encoding(nn.Module):
         return self.dictionary.encode(x)
 
 
+class ReturnedFeatures(nn.Module):
+    def __init__(self, dictionary):
+        super().__init__()
+        self.dictionary = dictionary
+
+    def forward(self, x):
+        return self.dictionary(x)[1]
+
+
 # ---- SparseAutoencoder
 
 
@@ -139,15 +148,16 @@ def test_gradients_pass_through_the_active_features(learner, reference, n, seed)
 @few
 @given(n=widths, seed=seeds)
 def test_a_feature_that_is_not_active_gets_no_gradient(learner, reference, n, seed):
-    """The gradient of the features reaches W_enc, b_enc and b_dec; the column of a feature that is active in no state gets zeros."""
+    """The gradient of the features, those of encode and those of forward, reaches W_enc, b_enc and b_dec; the column of a feature that is active in no state gets zeros."""
     mine, model, _ = pair_of(learner, reference, n, seed, 1)
     x, weights = x_of(n, seed)[:, :2].clone(), tensor(seed + 1, n.B, 2, n.F)
-    got = gradients(learner.bring(Encoding)(mine), x, cotangent=weights)
+    found = [gradients(learner.bring(part)(mine), x, cotangent=weights) for part in (Encoding, ReturnedFeatures)]
     expected = gradients(reference.bring(Encoding)(model), x, cotangent=weights)
-    close(got.output, expected.output, "the features with k = 1")
-    compare_gradient(got.inputs[0], expected.inputs[0], "x, from the features,", tol=1e-4)
     wanted = {name: gradient for name, gradient in expected.parameters.items() if gradient is not None}
-    compare_parameter_gradients(got.parameters, wanted, tol=1e-4, when=", from the features")
+    for got, whose in zip(found, ("of encode", "that forward returns")):
+        close(got.output, expected.output, f"the features {whose}, with k = 1")
+        compare_gradient(got.inputs[0], expected.inputs[0], f"x, from the features {whose},", tol=1e-4)
+        compare_parameter_gradients(got.parameters, wanted, tol=1e-4, when=f", from the features {whose}")
 
 
 @exercise("SparseAutoencoder", weight=2)
