@@ -7,7 +7,14 @@ from collections.abc import Iterator
 import torch
 from grader.chapters.ch16_published_model.labs import open_published
 from grader.chapters.ch23_features.features.opened import Opened, text_rows
-from grader.chapters.ch23_features.features.probing import Steering, collect_states, scaled
+from grader.chapters.ch23_features.features.probing import (
+    BATCH_SENTENCES,
+    Steering,
+    keep_states,
+    known_states,
+    more_states,
+    scaled,
+)
 from grader.chapters.ch23_features.features.subjects import mood
 from grader.console.output import show_progress
 from grader.execution.chapter_package import ChapterPackage
@@ -47,9 +54,14 @@ def read_moods(chapters: ChapterPackage) -> tuple[Opened, object, Tensor, Tensor
     published = open_published(chapters, *CHAPTERS)
     parts, subject = published.own.parts, mood()
     opened = Opened(published.name, "published", published.model, published.tokenizer)
-    with show_progress("reading", len(subject.sentences)) as step:
-        states, _ = collect_states(parts, opened, subject, note=lambda done: step())
-    assert states is not None  # nothing interrupts it
+    with show_progress("reading", len(subject.sentences) // BATCH_SENTENCES) as step:
+        states, _ = known_states(opened, subject)
+        known = len(states)
+        while len(states) < len(subject.sentences):
+            states = more_states(parts, opened, subject, states)
+            step()
+    if len(states) > known:
+        keep_states(opened, subject, states)
     return opened, parts, states, torch.tensor([label for _, label in subject.sentences[: len(states)]])
 
 

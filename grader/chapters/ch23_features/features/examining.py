@@ -151,15 +151,16 @@ class Examiner:
         table = torch.zeros(texts.inputs.shape)
         table[texts.mask] = active
         places = torch.arange(table.numel()).view(table.shape)  # instead of ids, so that a place can be looked up
-        contexts, seen = [], set()
+        contexts: dict[str, list[tuple[str, float]]] = {}
         for _, around, _ in self.models.parts.top_contexts(table, places, SEARCHED_CONTEXTS, BEFORE, AFTER):
-            around = [place for place in around if texts.mask.flatten()[place]]
-            ids = texts.inputs.flatten()[around].tolist()
-            if tuple(ids) not in seen:
-                seen.add(tuple(ids))
-                pieces = pieces_of(self.models.stories.tokenizer, ids)
-                contexts.append(list(zip(pieces, (table.flatten()[around] / largest).tolist())))
-        return contexts[:CONTEXTS]
+            row, start = divmod(around[0], table.size(1))
+            end = min(start + len(around), int(texts.mask[row].sum()))
+            pieces = pieces_of(self.models.stories.tokenizer, texts.inputs[row].tolist())[start:end]
+            shares = (table[row, start:end] / largest).tolist()
+            contexts.setdefault("".join(pieces), list(zip(pieces, shares)))
+            if len(contexts) == CONTEXTS:
+                break
+        return list(contexts.values())
 
     def _loss_without(self, feature: int) -> dict[str, float]:
         """The mean loss where the feature is active, with and without it, in some stories that switch it on."""

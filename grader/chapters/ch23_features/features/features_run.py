@@ -11,7 +11,14 @@ from typing import Any
 
 import torch
 from grader.chapters.ch23_features.features import dictionary, probing
-from grader.chapters.ch23_features.features.examining import FEWEST_STORIES, MOST_STORIES, SHOWN_RANDOM, Examiner
+from grader.chapters.ch23_features.features.examining import (
+    FEWEST_STORIES,
+    MOST_STORIES,
+    SHOWN_RANDOM,
+    SHOWN_READ,
+    SHOWN_UNREAD,
+    Examiner,
+)
 from grader.chapters.ch23_features.features.features_progress import (
     EXAMINING,
     MINUTES,
@@ -253,7 +260,7 @@ def _examine(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool
     progress = run.progress
     if progress.examined is not None:
         return True
-    part = _Part(run, page, view, EXAMINING, 1, "features")
+    part = _Part(run, page, view, EXAMINING, SHOWN_READ + SHOWN_UNREAD, "features")
     with progress.timed(EXAMINING):
         share = min(len(run.states) / MOST_STATES, 1.0)
         count = max(FEWEST_STORIES, round(MOST_STORIES * min(2 * share, 1.0)))
@@ -281,19 +288,20 @@ def _probe(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool:
         return True
     opened = models.probed
     part = _Part(run, page, view, SENTENCES, len(subject.sentences), "sentences")
-    with progress.timed(SENTENCES):
-        began, spent = time.monotonic(), progress.seconds[SENTENCES]
-
-        def has_time() -> bool:
-            progress.seconds[SENTENCES] = spent + time.monotonic() - began
-            available = progress.has_time(SENTENCES)
-            progress.seconds[SENTENCES] = spent
-            return available
-
-        states, notes = probing.collect_states(models.parts, opened, subject, has_time, part.note, interrupted)
-    if states is None:
+    states, trouble = probing.known_states(opened, subject)
+    known, stopped = len(states), False
+    while len(states) < len(subject.sentences):
+        if len(states) >= probing.FEWEST_SENTENCES and not progress.has_time(SENTENCES):
+            break
+        if stopped := interrupted():
+            break
+        with progress.timed(SENTENCES):
+            states = probing.more_states(models.parts, opened, subject, states)
+        part.note(len(states))
+    unsaved = probing.keep_states(opened, subject, states) if len(states) > known else None
+    progress.notes = [note for note in (trouble, unsaved) if note]
+    if stopped:
         return False
-    progress.notes = notes
     labels = torch.tensor([label for _, label in subject.sentences[: len(states)]])
     layers = probing.probed_layers(opened.n_layers)
     scores: dict[int, tuple[float, float]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from grader.chapters.ch23_features.features.subjects import Subject
 from torch import Tensor
 
 FEWEST_SENTENCES, BATCH_SENTENCES = 32, 16
-FOLDS = 5
+FOLDS = 4
 EARLY_SHARES = (0.0, 0.05, 0.15, 0.5, 1.0, 0.3, 0.75)  # of the blocks: after so many, probes are fitted first
 FEWEST_LAYERS = 5  # that are probed, also where time is short
 FEWEST_STRENGTHS = 3
@@ -33,27 +33,25 @@ def sentence_states(parts: Any, opened: Opened, sentences: Sequence[str]) -> Ten
     return torch.stack([state[torch.arange(len(rows)), ends] for state in stream], 1)
 
 
-def collect_states(
-    parts: Any, opened: Opened, subject: Subject, has_time: Callable[[], bool] = lambda: True,
-    note: Callable[[int], None] = lambda done: None, interrupted: Callable[[], bool] = lambda: False,
-) -> tuple[Tensor | None, list[str]]:
-    """The states of as many sentences as there is time for, of a published model from its cache; None if it was
-    interrupted, after what is there was saved. Then sentences about the cache."""
-    sentences, notes = [text for text, _ in subject.sentences], []
+def known_states(opened: Opened, subject: Subject) -> tuple[Tensor, str | None]:
+    """The states of the first sentences that a published model's cache has, and a sentence if the cache is damaged."""
+    sentences = [text for text, _ in subject.sentences]
     states, damage = state_cache.read(opened, sentences) if opened.kind == "published" else (None, None)
-    notes += [damage] if damage else []
-    pieces, count = ([states], len(states)) if states is not None else ([], 0)
-    known, stopped = count, False
-    while count < len(sentences) and (count < FEWEST_SENTENCES or has_time()):
-        if stopped := interrupted():
-            break
-        pieces.append(sentence_states(parts, opened, sentences[count : count + BATCH_SENTENCES]))
-        count += len(pieces[-1])
-        note(count)
-    if opened.kind == "published" and count > known:
-        trouble = state_cache.write(opened, sentences, torch.cat(pieces))
-        notes += [trouble] if trouble else []
-    return (None if stopped else torch.cat(pieces)), notes
+    width = opened.model.token_emb.weight.size(1)  # type: ignore[union-attr]
+    return (torch.empty(0, opened.n_layers + 1, width) if states is None else states), damage
+
+
+def more_states(parts: Any, opened: Opened, subject: Subject, states: Tensor) -> Tensor:
+    """These states, and those of some more sentences."""
+    sentences = [text for text, _ in subject.sentences[len(states) :][:BATCH_SENTENCES]]
+    return torch.cat([states, sentence_states(parts, opened, sentences)])
+
+
+def keep_states(opened: Opened, subject: Subject, states: Tensor) -> str | None:
+    """Write a published model's states into its cache; a sentence if that is not possible."""
+    if opened.kind != "published":
+        return None
+    return state_cache.write(opened, [text for text, _ in subject.sentences], states)
 
 
 def probed_layers(n_layers: int) -> list[int]:
