@@ -54,11 +54,11 @@ def test_a_whole_run_without_smollm2_and_its_page(kit_with_model: Kit, tmp_path)
     """With a half-solved chapter: it says whose code runs. The model is random, and what follows from that is said."""
     kit = kit_with_model
     kit.solve("ch23_features")
-    kit.edit("ch23_features", "return features @ self.W_dec + self.b_dec", "return features @ self.W_dec - self.b_dec")
+    kit.edit("ch23_features", "positive.mean(dim=0) - negative.mean(dim=0)", "negative.mean(dim=0) - positive.mean(dim=0)")
     said = said_by(kit.run("features", "--minutes", "0.05", "--layer", "1", "--features", "32", "--name", "one", **without_weights(kit)))
     for part in (
         "An autoencoder with 32 features reads tiny after block 1.", "The weights of SmolLM2 are not installed",
-        "So probes and steering look into tiny.", "SparseAutoencoder fails its tests", "is a story about a girl or a boy?",
+        "So probes and steering look into tiny.", "mean_direction fails its tests", "is a story about a girl or a boy?",
         "are in checkpoints/one/features.html",
     ):  # fmt: skip
         assert part in said, said[:1500]
