@@ -10,7 +10,8 @@ from grader.chapters.ch23_features.features.features_progress import OPENING, SH
 from grader.chapters.ch23_features.features.readings import LEAST_ACTIVE
 from grader.counts import format_count
 
-LEAST_EXPLAINED, MOST_EXPLAINED = 0.1, 0.85  # with less, the features say nothing; with more, they say enough
+LEAST_GAIN = 0.1  # of explained variance, since the first step; with less, the features say nothing
+MOST_EXPLAINED = 0.85  # with more, more steps are not worth an advice
 ENOUGH_STEPS = 1500  # after so many, more explain hardly more of the stories' states
 MORE = 1.1  # than planned, that is worth a sentence
 CHANCE, CLEAR = 0.5, 0.1  # a probe above its control by so much has found the property
@@ -26,10 +27,14 @@ def sentences_about_dictionary(progress: Progress) -> Iterator[str]:
         f"states after block {progress.layer} in {format_count(steps, 'step')}. All that follows was measured on "
         f"{format_count(found['stories'], 'held-out story', 'held-out stories')} with {found['tokens']:,} tokens."
     )
-    if explained < LEAST_EXPLAINED:
-        yield f"It explains {max(explained, 0.0):.0%} of the variance: it has learned next to nothing."
+    before = 1 - progress.losses[0]
+    if explained - before < LEAST_GAIN:
+        yield (
+            f"It explains {explained:.0%} of the variance, and random features {before:.0%}: nothing was learned. Give "
+            "it more time."
+        )
         return
-    yield f"It explains {explained:.0%} of the variance."
+    yield f"It explains {explained:.0%} of the variance; before its first step it was {before:.0%}."
     model, rest, mean = (losses[name] for name in ("model", "reconstruction", "mean"))
     yield (
         f"The model's loss is {model:.2f}. If it goes on from the reconstruction, the loss is {rest:.2f}; from the "
