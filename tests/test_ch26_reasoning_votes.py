@@ -75,12 +75,12 @@ def test_none_does_not_vote(learner):
 @exercise("majority_vote", weight=3)
 @given(answers=st.lists(st.sampled_from(["p", "q", "r", None]), min_size=4, max_size=9), seed=seeds)
 def test_weights_are_added_up(learner, answers, seed):
-    """With weights, each answer's weights are added up, and the largest sum wins, also against more votes and against the largest single weight. Equal sums: the first answer."""
+    """With weights, each answer's weights are added up, and the largest sum wins, also against more votes and against the largest single weight. Equal sums, also of 0: the first answer."""
     quarters = (torch.randint(1, 12, (len(answers),), generator=torch.Generator().manual_seed(seed)) / 4).tolist()
     voted(learner, [
         (answers, quarters), (tuple(answers), tuple(quarters)), (["a", "b", "b"], [3.0, 1.0, 1.0]), (["a", "b", "b"], [1.5, 1.0, 1.0]), (["a", "b", "a"], [1.0, 2.0, 1.0]),
         (["b", "a", "a"], [2.0, 1.0, 1.0]), (["a", "b", "c", "b"], [0.25, 0.5, 0.75, 0.5]), ([1, 2, 2, 3], [0.125, 0.0, 0.0, 0.25]), (["a", "b", "b", "a"], [3, 2, 2, 1]),
-        (["a", "b", "a"], [1.0, 0.25, 0.0]), (["a", "b", "b"], [2.5, 1.5, 1.25]), (["a", "b"], [0.2, 0.7]), ([3, 3, 8], [10.0, 20.0, 25.0]), ([5, 6, 6], [200.0, 150.0, 75.0]),
+        (["a", "b", "a"], [1.0, 0.25, 0.0]), (["a", "b", "b"], [2.5, 1.5, 1.25]), (["a", "b"], [0.2, 0.7]), ([3, 3, 8], [10.0, 20.0, 25.0]), ([5, 6, 6], [200.0, 150.0, 75.0]), (["a", "b"], [0.0, 0.0]), ([None, "x"], [1.0, 0.0]),
     ])  # fmt: skip
 
 
