@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from grader.chapters.ch23_features.small_model import mean_loss, train_stories
@@ -14,12 +15,15 @@ from rich.table import Table
 def report_features_ablation(chapters: ChapterPackage, seed: int, *, steps: int = 300) -> Iterator[Table | str]:
     """Lesson 23: the held-out loss of a small GPT of stories without each of its heads, by both kinds of ablation.
 
-    With "zero", the head's features are 0; with "mean", they are their mean over all positions of the 300 texts.
+    With "zero", the head's features are 0; with "mean", they are their mean over all positions of the texts. These are
+    the held-out texts of the commonest length: padding must not count in a mean.
     """
     with show_progress("training", steps) as step:
         small = train_stories(chapters, seed, steps, step)
-    texts, whole = small.held_out[:300], mean_loss(small, small.held_out[:300])
-    yield f"The loss of the whole model is {whole:.3f}."
+    [(length, _)] = Counter(len(text.ids) for text in small.held_out).most_common(1)
+    texts = [text for text in small.held_out if len(text.ids) == length]
+    whole = mean_loss(small, texts)
+    yield f"The loss of the whole model on {len(texts)} texts of {length} tokens is {whole:.3f}."
     rows = []
     for layer, block in enumerate(small.model.blocks):  # type: ignore[arg-type]
         for head in range(block.attn.n_heads):

@@ -42,7 +42,9 @@ def report_features_estimate(chapters: ChapterPackage, seed: int, *, steps: int 
         ]
         yield result_table(f"Effect on the {name} of the answer", ("patched", "real", "estimated"), rows)
         off = float((estimated - real).abs().sum() / real.abs().sum())
-        yield f"Over all {real.numel()} places, the estimate is off by {off:.0%} of the real effect."
+        correlation = float(torch.corrcoef(torch.stack([real.flatten(), estimated.flatten()]))[0, 1])
+        yield f"Over all {real.numel()} places, the correlation is {correlation:.2f}."
+        yield f"The estimates are off by {off:.0%} of the real effects."
     passes = 2 + LAYERS * pairs[0][0].size(1)
     yield f"Real patching takes {passes} passes for a pair, the estimate 2 forward and 1 backward."
 

@@ -36,7 +36,7 @@ def report_features_probe(chapters: ChapterPackage, seed: int) -> Iterator[Table
     the last full stop. The columns with "shuffled" have the same labels in a random order.
     """
     opened, parts, states, labels = read_moods(chapters)
-    columns = ("blocks", "states", "own", "own, shuffled", "held-out", "held-out, shuffled")
+    columns = ("", "own states", "own, shuffled", "held-out", "held-out, shuffled")
     rows = []
     for blocks in (blocks for blocks in STATES if blocks < states.size(1)):
         for count in COUNTS:
@@ -45,8 +45,10 @@ def report_features_probe(chapters: ChapterPackage, seed: int) -> Iterator[Table
             shuffled = y[torch.randperm(len(y), generator=generator)]
             own = [own_accuracy(parts, x, each) for each in (y, shuffled)]
             held_out = parts.probe_score(x, y, FOLDS, generator)  # type: ignore[attr-defined]
-            rows.append([str(blocks), f"{len(y)}", *(f"{share:.0%}" for share in (*own, *held_out))])
-    yield result_table(f"Right answers of a probe in {opened.name}", columns, rows)
+            rows.append([f"{blocks} blocks, {len(y)} states", *(f"{share:.0%}" for share in (*own, *held_out))])
+    table = result_table(f"Right answers of a probe in {opened.name}", columns, rows)
+    table.columns[0].no_wrap = True
+    yield table
 
 
 def read_moods(chapters: ChapterPackage) -> tuple[Opened, object, Tensor, Tensor]:
