@@ -174,11 +174,11 @@ def attribution_patching(
 def fit_probe(states: Tensor, labels: Tensor, l2: float = 1e-2) -> tuple[Tensor, Tensor]:
     """Fit a logistic regression: states (N, D) and labels (N,), 0 or 1 -> (weight (D,), bias, a scalar tensor).
 
-    σ(state · weight + bias) is the probability of label 1. The result is the minimum of the mean of -log p(label), plus l2/2 ·
-    weight · weight; the bias is not penalised. It is computed until it no longer changes, so it does not depend on where the search
-    began, and it is finite for separable classes too. Labels may be bools, ints or floats. The result has the dtype of the states
-    and no graph. Raises a ValueError that names `l2` if it is not above 0, and one that names `labels` if there are not as many as
-    states or not both classes.
+    σ(state · weight + bias) is the probability of label 1. The result is the minimum of the mean of -log p(label), plus
+    l2/2 · weight · weight; the bias is not penalised. It is computed until it no longer changes, so it does not depend on where the
+    search began: at least three digits are right. It is finite for separable classes too. Labels may be bools, ints or floats. The
+    result has the dtype of the states and no graph. Raises a ValueError that names `l2` if it is not above 0, and one that names
+    `labels` if there are not as many as states or not both classes.
     """
     # TODO 1: check l2 and labels
     # TODO 2: in float64, append a column of ones to the states, for the bias
@@ -220,11 +220,12 @@ def probe_score(
 ) -> tuple[float, float]:
     """Return (accuracy, control): the share of held-out states that a probe gets right, with the labels and with shuffled labels.
 
-    The states of each class are shuffled and dealt to the folds in turn, the second class from the fold on where the first one has
-    ended, so that all folds but one have both classes together. Each fold is predicted once, by fit_probe on all other folds. The
-    accuracy is the number of right predictions, divided by N. The control is the accuracy with the same labels in a random order:
-    what a probe gets from N states of D numbers that say nothing about them. If a generator is given, all randomness comes from it.
-    Raises a ValueError that names `folds` if it is not 2 to N, and one that names `labels` if a class has fewer than 2 states.
+    States and labels are those of fit_probe. The states of each class are shuffled and dealt to the folds in turn, the second class
+    from the fold on where the first one has ended, so that both classes are left when any one fold is held out. Each fold is
+    predicted once, by fit_probe on all other folds. The accuracy is the number of right predictions, divided by N. The control is
+    the accuracy with the same labels in a random order, dealt again: what a probe gets from N states of D numbers that say nothing
+    about their labels. If a generator is given, all randomness comes from it. Raises a ValueError that names `folds` if it is not 2
+    to N, and one that names `labels` if a class has fewer than 2 states.
     """
     # TODO 1: check folds and labels
     # TODO 2: write a function that gets labels: it gives each state a fold, class by class, in a shuffled order
@@ -398,9 +399,9 @@ def explained_variance(x: Tensor, reconstruction: Tensor) -> float:
     ### BEGIN SOLUTION
     if x.shape != reconstruction.shape:
         raise ValueError(f"the states and the reconstruction have the shapes {tuple(x.shape)} and {tuple(reconstruction.shape)}")
-    states = x.flatten(0, -2)  # (N, D)
+    states = x.reshape(-1, x.size(-1))  # (N, D)
     if (states == states[:1]).all():
-        raise ValueError("all states of x are equal: there is no variance to explain")
+        raise ValueError(f"all {len(states)} states of x are equal: there is no variance to explain")
     spread = (states - states.mean(dim=0)).square().sum()
     return (1 - (x - reconstruction).square().sum() / spread).item()
     ### END SOLUTION

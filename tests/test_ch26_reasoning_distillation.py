@@ -212,7 +212,7 @@ def one_place(*probabilities):
 
 @exercise("distillation_loss", weight=2)
 def test_distances_of_two_tokens_by_hand(learner):
-    """If the teacher gives 0.5 and 0.5 and the student 0.9 and 0.1, forward is 0.5·log(0.5/0.9) + 0.5·log(0.5/0.1) = 0.511, reverse is 0.368, and jsd 0.102."""
+    """The teacher gives 0.5 and 0.5, the student 0.9 and 0.1: forward is 0.5·log(0.5/0.9) + 0.5·log(0.5/0.1) = 0.511, reverse is 0.368, and jsd 0.102."""
     student, teacher, mask = one_place(0.9, 0.1), one_place(0.5, 0.5), torch.ones(1, 1, dtype=torch.bool)
     expected = {"forward": 0.5108256, "reverse": 0.3680642, "jsd": 0.1017443}
     got = {kind: learner.distillation_loss(student, teacher, mask, kind) for kind in KINDS}
@@ -293,7 +293,7 @@ def test_the_student_gets_the_gradient_of_the_distance(learner, n, seed):
 @few
 @given(n=batches, seed=seeds)
 def test_a_high_temperature_does_not_make_the_gradient_small(learner, n, seed):
-    """At high temperatures, forward and reverse move a logit by its difference to the teacher's over V, jsd by a quarter of it, whatever the temperature: temperature² is in the loss for that."""
+    """At high temperatures the gradient does not depend on the temperature, thanks to temperature². With forward and reverse it is the difference of the logits over V, with jsd a quarter of it."""
     mask, pair = lengths_mask(n), logits_pair(n, seed, torch.float64)
     student, teacher = (logits - logits.mean(-1, keepdim=True) for logits in pair)
     limit = SLOPE * (student - teacher) / n.V * mask[..., None] / mask.sum()
@@ -382,7 +382,7 @@ def test_distillation_follows_dtype_and_device(learner, n, seed):
 
 @exercise("distillation_loss")
 def test_unknown_kinds_and_temperatures_are_refused(learner):
-    """A kind that is not one of forward, reverse and jsd raises a ValueError that names it, and so does a temperature of 0 or less; 0.01 is fine."""
+    """Another kind than forward, reverse and jsd raises a ValueError that names it. So does a temperature of 0 or less; 0.01 is fine."""
     student, teacher, mask = one_place(0.9, 0.1), one_place(0.88, 0.12), torch.ones(1, 1, dtype=torch.bool)
     fine = [learner.distillation_loss(student, teacher, mask, kind, 0.01) for kind in KINDS]
     for kind in ("backward", "kl"):

@@ -47,7 +47,7 @@ def test_the_most_frequent_answer_wins(learner, answers):
 
 @exercise("majority_vote", weight=2)
 def test_of_equal_answers_the_first_one_wins(learner):
-    """Of answers with equally many votes, the one that comes first in the list wins, not the one that has all its votes first, and not the smallest or largest."""
+    """Of answers with equally many votes, the one that comes first in the list wins. It need not have its votes first, nor be the smallest or largest."""
     voted(learner, [
         (["b", "a", "a", "b"], None), (["a", "b", "b", "a"], None), ([2, 1], None), ([1, 2], None), ([3, 5, 5, 4, 4, 3], None), ([None, "y", "x", "x", "y"], None),
         (["c", "a", "a", "b", "b"], None), (["c", "b", "b", "a", "a"], None), ([9, 30, 9, 30], None), ([30, 9, 9, 30], None), (["1", 1, 1, "1"], None),
@@ -75,12 +75,12 @@ def test_none_does_not_vote(learner):
 @exercise("majority_vote", weight=3)
 @given(answers=st.lists(st.sampled_from(["p", "q", "r", None]), min_size=4, max_size=9), seed=seeds)
 def test_weights_are_added_up(learner, answers, seed):
-    """With weights, each answer's weights are added up, and the largest sum wins, also against more votes and against the largest single weight. Equal sums: the first answer."""
+    """With weights, each answer's weights are added up, and the largest sum wins, also against more votes and against the largest single weight. Equal sums, also of 0: the first answer."""
     quarters = (torch.randint(1, 12, (len(answers),), generator=torch.Generator().manual_seed(seed)) / 4).tolist()
     voted(learner, [
         (answers, quarters), (tuple(answers), tuple(quarters)), (["a", "b", "b"], [3.0, 1.0, 1.0]), (["a", "b", "b"], [1.5, 1.0, 1.0]), (["a", "b", "a"], [1.0, 2.0, 1.0]),
         (["b", "a", "a"], [2.0, 1.0, 1.0]), (["a", "b", "c", "b"], [0.25, 0.5, 0.75, 0.5]), ([1, 2, 2, 3], [0.125, 0.0, 0.0, 0.25]), (["a", "b", "b", "a"], [3, 2, 2, 1]),
-        (["a", "b", "a"], [1.0, 0.25, 0.0]), (["a", "b", "b"], [2.5, 1.5, 1.25]), (["a", "b"], [0.2, 0.7]), ([3, 3, 8], [10.0, 20.0, 25.0]), ([5, 6, 6], [200.0, 150.0, 75.0]),
+        (["a", "b", "a"], [1.0, 0.25, 0.0]), (["a", "b", "b"], [2.5, 1.5, 1.25]), (["a", "b"], [0.2, 0.7]), ([3, 3, 8], [10.0, 20.0, 25.0]), ([5, 6, 6], [200.0, 150.0, 75.0]), (["a", "b"], [0.0, 0.0]), ([None, "x"], [1.0, 0.0]),
     ])  # fmt: skip
 
 
@@ -208,7 +208,7 @@ def shares_of(seed, many, nothing=0.0):
 @few
 @given(seed=seeds)
 def test_the_chance_is_that_of_all_sequences_of_answers(learner, seed):
-    """The result is the sum of the probabilities of all sequences of n answers in which majority_vote chooses the right one, with and without None, for odd and even n."""
+    """Each sequence of n answers has a probability. Those in which majority_vote chooses the right one add up to the result, with None too, for odd and even n."""
     cases = [(shares_of(seed, many, nothing), n) for many, nothing in ((2, 0.0), (3, 0.0), (3, 0.3), (1, 0.4)) for n in (2, 3, 5)]
     cases += [(shares_of(seed, 4), 4), (shares_of(seed, 2, 0.25), 6)]
     expected(learner, cases, chance_by_enumeration)
@@ -243,7 +243,7 @@ def test_none_does_not_count_as_a_vote(learner):
 
 @exercise("expected_vote", weight=2)
 def test_a_vote_makes_the_most_likely_answer_likelier(learner):
-    """More votes bring the right answer nearer to 1 if it is the most likely one, also below one half, and nearer to 0 if a wrong one is."""
+    """More votes bring the chance nearer to 1 if the right answer is the most likely one, also below one half. If a wrong one is, they bring it nearer to 0."""
     expected(learner, [(p, n) for p in ([0.6, 0.4], [0.4, 0.6], [0.4, 0.35, 0.25], [0.3, 0.4, 0.3], [0.2, 0.1, 0.1]) for n in (1, 3, 9, 27)])
 
 
@@ -271,7 +271,7 @@ def test_all_answers_together_have_the_rest_of_the_probability(learner, seed):
 
 @exercise("expected_vote")
 def test_probabilities_of_0_and_sums_with_rounding_are_fine(learner):
-    """An answer with the probability 0 changes nothing, and a sum that is above 1 by rounding only, as that of [0.7, 0.1, 0.2, 0.0...], is no error. A tuple is fine too."""
+    """An answer with the probability 0 changes nothing. A sum that is above 1 by rounding only is no error, and a tuple is fine too."""
     above = [0.1, 0.7, 0.2 + 1e-15]  # together 1.000000000000001
     expected(learner, [
         ([0.5, 0.0, 0.3], 5), ([0.5, 0.3], 5), ([0.0, 1.0], 4), ([1.0, 0.0], 4), ([0.0], 3), ([0.6, 0.4, 0.0, 0.0], 6), (above, 1), (above, 6), ([0.1] * 10, 7), ((0.3, 0.7), 3),

@@ -127,9 +127,12 @@ def describe(n: SimpleNamespace) -> dict[str, Any]:
     rows = [
         [f"head {layer}.{head}", *(n.ablated[layer, head, kind] for kind in ("zero", "mean"))] for layer, head in heads
     ]
-    worst = max(heads, key=lambda head: n.ablated[*head, "zero"])
+    worst = max(heads, key=lambda head: float(n.ablated[head[0], head[1], "zero"]))
     places = [(layer, place) for layer in range(LAYERS) for place in range(len(n.words))]
-    best = [max(places, key=lambda at, effects=effects: effects[at[0]][at[1]]) for effects in (n.estimates, n.real)]
+    best = []
+    for effects in (n.estimates, n.real):
+        by_place = {(layer, place): float(effects[layer][place]) for layer, place in places}
+        best.append(max(by_place, key=by_place.__getitem__))
     names = [f"{what}, after block {layer}" for what in ("estimate", "real") for layer in range(LAYERS)]
     signed = sorted(n.attribution.items(), key=lambda part: -abs(part[1]))
     return {

@@ -231,18 +231,18 @@ def test_runs_are_compared_on_the_same_stories_and_questions(trainings, tmp_path
     base = [10.0 + k % 7 for k in range(60)]
     row(trainings.folder, "mine", base, 5)
     others = tmp_path / "class"
-    row(others, "anna", [loss - 1 for loss in base], 20)
-    row(others, "ben", [loss - 1 + (0.2 if k % 2 else -0.19) for k, loss in enumerate(base)], 24, 44)
-    row(others, "cleo", base, 1, characters=[31] * 60)
-    row(others, ".", base, 5, file="dora.json")
+    row(others, "alpha", [loss - 1 for loss in base], 20)
+    row(others, "beta", [loss - 1 + (0.2 if k % 2 else -0.19) for k, loss in enumerate(base)], 24, 44)
+    row(others, "gamma", base, 1, characters=[31] * 60)
+    row(others, ".", base, 5, file="delta.json")
     rows, left_out = record.read_rows([others])
-    assert list(rows) == ["mine", "anna", "ben", "cleo", "dora"] and left_out == []
+    assert list(rows) == ["mine", "alpha", "beta", "delta", "gamma"] and left_out == []
     said = list(record.describe_rows(rows))
-    assert said[0] == "anna predicts the held-out stories best. The difference from ben may be chance."
-    assert said[1] == "Measured on other stories, so not compared there: cleo."
-    assert said[2] == "ben has the largest share of right answers after the rewards. The difference from anna may be chance."
-    again, _ = record.read_rows([others / "anna" / record.FILE, others / "anna"])
-    assert list(again) == ["mine", "anna"]
+    assert said[0] == "alpha predicts the held-out stories best. The difference from beta may be chance."
+    assert said[1] == "Measured on other stories, so not compared there: gamma."
+    assert said[2] == "beta has the largest share of right answers after the rewards. The difference from alpha may be chance."
+    again, _ = record.read_rows([others / "alpha" / record.FILE, others / "alpha"])
+    assert list(again) == ["mine", "alpha"]
 
 
 def test_files_that_are_no_rows_are_left_out_with_a_sentence(trainings, tmp_path):

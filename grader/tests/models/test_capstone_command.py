@@ -18,7 +18,7 @@ WRONG_USES = {
     "steps and minutes": (["--steps", "3", "--minutes", "1"], "give one of them"),
     "a path as name": (["--name", "../up"], "--name is the name of a folder"),
     "settings of a resumed run": (["--resume", "--seed", "1"], "leave out --seed"),
-    "files without --compare": (["anna.json"], "anna.json is for --compare; leave it out, or add --compare"),
+    "files without --compare": (["row.json"], "row.json is for --compare; leave it out, or add --compare"),
     "a comparison with a length": (["--compare", "--minutes", "3"], "--compare only reads finished runs; leave out --minutes"),
     "a comparison that is resumed": (["--compare", "--resume"], "leave out --resume"),
 }

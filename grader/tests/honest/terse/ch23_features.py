@@ -4,6 +4,7 @@ from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from .ch09_sampling import looking_at
 
@@ -106,3 +107,76 @@ def remove_direction(states, direction):
         raise ValueError(f"{direction = }")
     unit = F.normalize(direction, dim=0, eps=0)
     return states - (states @ unit).unsqueeze(-1) * unit
+
+
+def fit_probe(states, labels, l2=1e-2):
+    y = labels.double()
+    if not l2 > 0 or len(y) != len(states) or y.mean() in (0, 1):
+        raise ValueError(f"{l2 = }, labels of {y.unique().tolist()}, {len(y)} for {len(states)} states")
+    x, eye = F.pad(states.detach().double(), (0, 1), value=1), torch.eye(states.size(1) + 1).double()
+    eye[-1, -1], theta = 0, eye[0] * 0
+    for _ in range(30):
+        p = (x @ theta).sigmoid()
+        theta = theta - torch.linalg.solve(x.T * p * (1 - p) @ x / len(y) + l2 * eye, x.T @ (p - y) / len(y) + l2 * eye @ theta)
+    return theta[:-1].to(states), theta[-1].to(states)
+
+
+def probe_score(states, labels, folds, generator=None):
+    N, y = len(states), labels.bool()
+    if folds not in range(2, N + 1) or y.sum() not in range(2, N - 1):
+        raise ValueError(f"{folds = } of {N} states, labels: {y.sum()} ones")
+
+    def right(y):
+        fold = (torch.rand(N, generator=generator) + y).argsort().argsort() % folds
+        probes = [fit_probe(states[fold != f], y[fold != f]) for f in range(folds)]
+        return sum((states[i] @ probes[f][0] + probes[f][1] > 0) == y[i] for i, f in enumerate(fold)).item() / N
+
+    return right(y), right(y[torch.randperm(N, generator=generator)])
+
+
+class SparseAutoencoder(nn.Module):
+    def __init__(self, d_model, n_features, k):
+        super().__init__()
+        if k not in range(1, n_features + 1):
+            raise ValueError(f"{k = }")
+        self.k, rows = k, F.normalize(torch.randn(n_features, d_model))
+        self.W_dec, self.W_enc = nn.Parameter(rows), nn.Parameter(rows.T.clone())
+        self.b_enc, self.b_dec = nn.Parameter(torch.zeros(n_features)), nn.Parameter(torch.zeros(d_model))
+
+    def encode(self, x):
+        f = F.relu((x - self.b_dec) @ self.W_enc + self.b_enc)
+        return torch.zeros_like(f).scatter(-1, (top := f.topk(self.k)).indices, top.values)
+
+    def decode(self, features):
+        return features @ self.W_dec + self.b_dec
+
+    def forward(self, x):
+        return self.decode(f := self.encode(x)), f
+
+    @torch.no_grad()
+    def normalise(self):
+        self.W_dec.copy_(F.normalize(self.W_dec))
+
+    @torch.no_grad()
+    def project_gradient(self):
+        if (g := self.W_dec.grad) is not None:
+            g -= (g * (unit := F.normalize(self.W_dec))).sum(1, True) * unit
+
+
+def explained_variance(x, reconstruction):
+    rows = x.reshape(-1, x.size(-1))
+    if x.shape != reconstruction.shape or not (spread := (rows - rows.mean(0)).square().sum()):
+        raise ValueError(f"x has shape {x.shape}, the reconstruction {reconstruction.shape}, or all states are equal")
+    return float(1 - (x - reconstruction).square().sum() / spread)
+
+
+def dead_features(features_seen, window):
+    if window not in range(1, len(features_seen) + 1):
+        raise ValueError(f"{window = }")
+    return (features_seen[-window:] <= 0).all(0)
+
+
+def top_contexts(features, ids, n, before, after):
+    found = [(max(row), row.index(max(row)), tokens) for row, tokens in zip(features.tolist(), ids.tolist())]
+    found = sorted((each for each in found if each[0] > 0), key=lambda each: each[0], reverse=True)[:n]
+    return [(a, tokens[max(t - before, 0) : t + after + 1], min(t, before)) for a, t, tokens in found]
