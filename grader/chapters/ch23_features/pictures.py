@@ -16,8 +16,8 @@ ROWS, STEPS, RATE = 12, 400, 0.05
 
 def ch23_features(chapter: ModuleType) -> str:
     """Draw states with one of five features each, in two dimensions, and the rows of a dictionary that was trained."""
-    states = draw_states(torch.Generator().manual_seed(0))
-    dictionary = train(chapter, states)
+    states = _draw_states(torch.Generator().manual_seed(0))
+    dictionary = _train(chapter, states)
     dead = chapter.dead_features(dictionary.encode(states), STATES).tolist()
     rows = dictionary.W_dec.tolist()
     lines = {
@@ -34,7 +34,7 @@ def _rays(rows: Iterable[list[float]]) -> list[tuple[float, float]]:
     return [(0.0, 0.0), *(point for x, y in rows for point in ((x, y), (0.0, 0.0)))]
 
 
-def draw_states(generator: torch.Generator) -> Tensor:
+def _draw_states(generator: torch.Generator) -> Tensor:
     angles = 2 * math.pi * (torch.arange(FEATURES) + 0.3) / FEATURES
     directions = torch.stack([angles.cos(), angles.sin()], dim=1)
     active = torch.randint(FEATURES, (STATES,), generator=generator)
@@ -42,7 +42,7 @@ def draw_states(generator: torch.Generator) -> Tensor:
     return strength * directions[active] + 0.02 * torch.randn(STATES, 2, generator=generator)
 
 
-def train(chapter: ModuleType, states: Tensor) -> nn.Module:
+def _train(chapter: ModuleType, states: Tensor) -> nn.Module:
     torch.manual_seed(0)
     dictionary = chapter.SparseAutoencoder(2, ROWS, 1)
     optimizer = torch.optim.Adam(dictionary.parameters(), lr=RATE)

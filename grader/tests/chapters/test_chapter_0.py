@@ -102,4 +102,4 @@ def chapters_named(chapter):
 def test_the_text_of_the_overview_goes_on_to_the_last_chapter():
     text = read_source(OVERVIEW)
     section = text[text.index("More chapters go beyond this model") : text.index("\n## What came before")]
-    assert [int(number) for number in re.findall(r"\(chapter (\d+)\)", section)] == list(range(10, load_syllabus().chapters[-1].number + 1))
+    assert [int(number) for number in re.findall(r"\(chapter (\d+)\)", section)] == [chapter.number for chapter in load_syllabus().chapters if chapter.number >= 10]
