@@ -143,7 +143,7 @@ class View:
         if self.stage == TRAINING:
             facts = [f"step {len(progress.losses):,}"]
             if (loss := recent_mean(progress.losses)) is not None:
-                facts.append(f"{1 - loss:.0%} of the variance explained")
+                facts.append(f"{100 * (1 - loss):.0f} % of the variance explained")
         else:
             facts = [f"{self.done:,} of {self.total:,} {self.unit}"]
         return [*facts, f"{clock(progress.seconds_left)} left at most"]

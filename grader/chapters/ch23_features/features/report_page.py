@@ -8,6 +8,7 @@ from typing import Any
 
 from grader.chapters.ch23_features.features.features_progress import Progress
 from grader.chapters.ch23_features.features.summary import (
+    percent,
     sentences_about_dictionary,
     sentences_about_probes,
     sentences_about_steering,
@@ -89,7 +90,7 @@ def rule_sentence(reading: dict[str, Any]) -> str:
     words = " or ".join(f"“{word}”" for word in reading["tokens"])
     if not words:
         return "No rule was found."
-    precision, recall = (f"{reading[name]:.0%}" for name in ("precision", "recall"))
+    precision, recall = (percent(reading[name]) for name in ("precision", "recall"))
     return (
         f"Best rule: {reading['place']} is {words}; {precision} of the activation is there, and it is active at "
         f"{recall} of these places: score {reading['score']:.2f}."
@@ -129,8 +130,8 @@ def _probes(probed: dict[str, Any]) -> Iterable[str]:
     yield "Each text goes on with the likeliest token.</p>"
     yield from _paragraphs(sentences_about_steering(probed))
     points = {name: [(one["strength"], one[name]) for one in probed["steered"]] for name in ("log_odds", "loss")}
-    odds = f"ln of the odds of words for “{good}” against “{bad}”"
-    yield curves({odds: points["log_odds"]}, "Effect", x_name="strength", y_name="log odds")
+    words = f"words for “{good}” against “{bad}”"
+    yield curves({words: points["log_odds"]}, "Effect", x_name="strength", y_name="log odds")
     yield curves({"loss on other text": points["loss"]}, "Cost", x_name="strength", y_name="nats a token")
     yield '<div class="scroll"><table><tr><th class="number">strength</th><th class="number">log odds</th>'
     yield '<th class="number">loss</th><th>texts</th></tr>'

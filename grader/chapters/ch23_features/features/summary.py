@@ -17,6 +17,10 @@ MORE = 1.1  # than planned, that is worth a sentence
 CHANCE, CLEAR = 0.5, 0.1  # a probe above its control by so much has found the property
 
 
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
 def sentences_about_dictionary(progress: Progress) -> Iterator[str]:
     found = progress.examined
     assert found is not None
@@ -30,11 +34,11 @@ def sentences_about_dictionary(progress: Progress) -> Iterator[str]:
     before = 1 - progress.losses[0]
     if explained - before < LEAST_GAIN:
         yield (
-            f"It explains {explained:.0%} of the variance, and random features {before:.0%}: nothing was learned. Give "
-            "it more time."
+            f"It explains {percent(explained)} of the variance, and random features {percent(before)}: nothing was "
+            "learned. Give it more time."
         )
         return
-    yield f"It explains {explained:.0%} of the variance; before its first step it was {before:.0%}."
+    yield f"It explains {percent(explained)} of the variance; before its first step it was {percent(before)}."
     model, rest, mean = (losses[name] for name in ("model", "reconstruction", "mean"))
     yield (
         f"The model's loss is {model:.2f}. If it goes on from the reconstruction, the loss is {rest:.2f}; from the "
@@ -47,8 +51,8 @@ def sentences_about_dictionary(progress: Progress) -> Iterator[str]:
         return
     share = readings["read"] / readings["examined"]
     yield (
-        f"{readings['read']} of these {readings['examined']} features ({share:.0%}) have a reading: a rule about one "
-        f"token scores above {readings['threshold']:.2f}, which 5 % of random directions reach. The other "
+        f"{readings['read']} of these {readings['examined']} features ({percent(share)}) have a reading: a rule about "
+        f"one token scores above {readings['threshold']:.2f}, which 5 % of random directions reach. The other "
         f"{readings['examined'] - readings['read']} have none."
     )
     if share < 0.1:
@@ -58,18 +62,18 @@ def sentences_about_dictionary(progress: Progress) -> Iterator[str]:
 def sentences_about_probes(probed: dict[str, Any]) -> Iterator[str]:
     question, layers = probed["question"], probed["layers"]
     yield (
-        f"The question is: {question} A probe reads the state at the last full stop, which is the same token in all "
-        f"{probed['sentences']} sentences of {probed['model']}."
+        f"The question is: {question} A probe reads the state of {probed['model']} at the last full stop, which is the "
+        f"same token in all {probed['sentences']} sentences."
     )
     first = layers[0]
     found = [layer for layer, accuracy, control in layers if accuracy - max(control, CHANCE) >= CLEAR]
-    yield f"After the embeddings, it is right in {first[1]:.0%} of held-out sentences."
+    yield f"After the embeddings, it is right in {percent(first[1])} of held-out sentences."
     if not found:
         yield "After no block is it clearly better than with shuffled labels: it finds nothing."
         return
     best = max(layers, key=lambda row: row[1])
     blocks = format_count(best[0], "block")
-    yield f"After {blocks} it is right in {best[1]:.0%}; with shuffled labels in {best[2]:.0%}."
+    yield f"After {blocks} it is right in {percent(best[1])}; with shuffled labels in {percent(best[2])}."
     yield f"It is clearly better than shuffled labels from {format_count(found[0], 'block')} on."
 
 
