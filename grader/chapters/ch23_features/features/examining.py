@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ from torch.nn import functional as F
 MOST_STORIES, FEWEST_STORIES = 400, 12
 MOST_ACTIVATIONS = 30_000_000  # numbers in the memory: tokens times features
 SHOWN_READ, SHOWN_UNREAD, SHOWN_RANDOM = 12, 6, 3  # features on the page, and random directions for comparison
+FEWEST_SHOWN = 4  # of the features, where time is short
 CONTEXTS, BEFORE, AFTER = 4, 7, 4  # shown of a feature, and tokens of each
 SEARCHED_CONTEXTS = 40  # of which those with other words than the ones before are shown
 ABLATED_STORIES = 48  # for the loss without a feature
@@ -120,12 +122,14 @@ class Examiner:
         }
 
     def chosen(self) -> list[int]:
-        """The features to show: those with the best readings, then some of those without one."""
+        """The features to show: those with the best readings and some of those without one, in turn."""
         best = sorted(self.alive, key=lambda i: -self.found[i].score)
         read = [i for i in best if self.found[i].score > self.least][:SHOWN_READ]
         unread = [i for i in self.alive if self.found[i].score <= self.least]
         order = torch.randperm(len(unread), generator=torch.Generator().manual_seed(self.seed)).tolist()
-        return read + [unread[i] for i in order[:SHOWN_UNREAD]]
+        others = [unread[i] for i in order[:SHOWN_UNREAD]]
+        pairs = zip_longest(read, others)
+        return [feature for pair in pairs for feature in pair if feature is not None]
 
     def describe(self, feature: int) -> dict[str, Any]:
         """A feature with its contexts, and the loss of the model without it."""

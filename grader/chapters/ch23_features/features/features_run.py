@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from grader.chapters.ch23_features.features import dictionary, probing
 from grader.chapters.ch23_features.features.examining import (
+    FEWEST_SHOWN,
     FEWEST_STORIES,
     MOST_STORIES,
     SHOWN_RANDOM,
@@ -272,6 +273,8 @@ def _examine(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool
     for number, feature in enumerate(chosen):
         if interrupted():
             return False
+        if number >= FEWEST_SHOWN and not progress.has_time(EXAMINING):
+            break
         with progress.timed(EXAMINING):
             found["shown"].append(examiner.describe(feature))
         part.note(number + 1)

@@ -117,7 +117,8 @@ def fit_probe(states, labels, l2=1e-2):
     eye[-1, -1], theta = 0, eye[0] * 0
     for _ in range(30):
         p = (x @ theta).sigmoid()
-        theta = theta - torch.linalg.solve(x.T * p * (1 - p) @ x / len(y) + l2 * eye, x.T @ (p - y) / len(y) + l2 * eye @ theta)
+        slope, bend = x.T @ (p - y) / len(y) + l2 * eye @ theta, x.T * p * (1 - p) @ x / len(y) + l2 * eye
+        theta = theta - torch.linalg.solve(bend, slope)
     return theta[:-1].to(states), theta[-1].to(states)
 
 
