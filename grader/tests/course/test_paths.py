@@ -64,7 +64,7 @@ def test_at_the_end_of_a_path_the_others_are_named(kit):
     kit.run("path", "inside")
     kit.record(**{exercise.name: exercise.points for exercise in load_paths()["inside"].course.exercises})
     said = " ".join(kit.run("next").split())
-    assert "You have passed every exercise of the path inside; `headway path` shows the others. `headway walk induction` looks inside" in said
+    assert "You have passed every exercise of the path inside; `headway path` shows the others. `headway features` finds the features" in said
 
 
 def test_an_unknown_path_and_a_damaged_file_are_one_sentence(kit):
