@@ -260,15 +260,19 @@ def _make(base: Base, progress: Progress, folder: Path) -> Tuning:
 
 
 def _restore(tuning: Tuning, state: Values) -> None:
-    """Give AdamW its state. If it has made updates, one with the learning rate 0 makes the places for their state; it
-    changes nothing."""
-    if restore_state(tuning.optimizer.optimizer, state):
-        return
-    for adapter in tuning.adapters.values():
-        adapter.grad = torch.zeros_like(adapter)
-    tuning.optimizer.step()
-    if not restore_state(tuning.optimizer.optimizer, state):
+    if not restore_optimizer(tuning.optimizer, state):
         raise TuneProblem(f"the optimizer of {tuning.name} does not fit your AdamW any more; tune the model again")
+
+
+def restore_optimizer(optimizer: ClippingOptimizer, state: Values) -> bool:
+    """Give a new optimizer its state; return whether it fits. If the state is that after updates, an update with the
+    learning rate 0 makes the places for it; it changes nothing."""
+    if restore_state(optimizer.optimizer, state):
+        return True
+    for parameter in optimizer.parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    return restore_state(optimizer.optimizer, state)
 
 
 # ---- running it

@@ -1,0 +1,260 @@
+"""One run from its first step to its last: training on right answers, then on rewards by both recipes in turn.
+
+A step of each recipe follows one of the other, so both have always made equally many, with the same questions.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from grader.chapters.ch17_fine_tuning.tuning.tuning_run import restore_optimizer
+from grader.chapters.ch26_reasoning.reasoning import reason_file
+from grader.chapters.ch26_reasoning.reasoning.adder import (
+    EXERCISES,
+    Adder,
+    make_optimizer,
+    new_adder,
+    share_right,
+    step_on_answers,
+)
+from grader.chapters.ch26_reasoning.reasoning.passing import FEWEST_QUESTIONS, Evaluation, evaluate, held_out_sums
+from grader.chapters.ch26_reasoning.reasoning.reason_file import AGAIN, OPTIMIZER, ReasonProblem, Values
+from grader.chapters.ch26_reasoning.reasoning.reason_progress import (
+    ANSWER_STEPS,
+    ANSWERS,
+    CHECK_STEPS,
+    MINUTES,
+    REWARD_STEPS,
+    REWARDS,
+    Progress,
+    View,
+)
+from grader.chapters.ch26_reasoning.reasoning.rewarding import RECIPES, step_on_rewards
+from grader.chapters.ch26_reasoning.reasoning.sums import NEW_DIGITS
+from grader.console.output import ProgressReporter
+from grader.models import checkpoint
+from grader.models.own_parts import OwnParts, closing_after_failure, explaining_crashes, find_own_parts
+from grader.models.training.live_page import Page
+from grader.models.training.trainer import ClippingOptimizer, NotANumber, prepare_torch, read_state
+from grader.models.training.training_run import free_name
+from grader.teaching.walks.parts import hidden_prints
+
+START = "start"
+SAVE_SECONDS = 20.0  # between two checkpoints, at least
+MOMENTS_A_PHASE = 8
+
+
+@dataclass
+class Trained:
+    """A model, and what updates it."""
+
+    adder: Adder
+    optimizer: ClippingOptimizer
+
+
+@dataclass
+class Run:
+    """Everything that runs."""
+
+    folder: Path
+    own: OwnParts
+    progress: Progress
+    models: dict[str, Trained]  # START, and after the right answers one for each recipe
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    def save(self) -> None:
+        """Write the checkpoint; a finished run needs only its models."""
+        tensors: Values = {}
+        for name, each in self.models.items():
+            tensors |= {f"{name}.{key}": value for key, value in each.adder.model.named_parameters()}
+            if not self.progress.is_finished:
+                state = read_state(each.optimizer.optimizer)
+                tensors |= {f"{OPTIMIZER}{name}.{key}": value for key, value in state.items()}
+        reason_file.save(self.folder, asdict(self.progress), tensors)
+
+    def begin_rewards(self) -> None:
+        """Copy the model for each recipe; the original is the reference model from now on."""
+        parts, model = self.own.parts, self.models[START].adder.model
+        for name in RECIPES:
+            adder = Adder(parts, copy.deepcopy(model))
+            self.models[name] = Trained(adder, make_optimizer(adder))
+
+    def close(self) -> None:
+        self.own.close()
+
+
+# ---- making it
+
+
+def begin(name: str | None, seed: int, minutes: float | None, report_progress: ProgressReporter) -> Run:
+    """A new run. ReasonProblem or NotInHandout if it cannot begin."""
+    folder = checkpoint.CHECKPOINTS / (name or free_name("reason"))
+    if name and folder.exists():
+        raise ReasonProblem(
+            f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
+        )
+    own = find_own_parts(EXERCISES, report_progress)
+    with closing_after_failure(own):
+        length = minutes or MINUTES
+        progress = Progress(seed, length, ANSWER_STEPS, max(round(REWARD_STEPS * length / MINUTES), 1))
+        progress.parts = own.to_data()
+        return _make(folder, own, progress)
+
+
+def resume(name: str | None, report_progress: ProgressReporter) -> Run:
+    """The run of this name, or the latest, where it was interrupted. ReasonProblem if it cannot go on."""
+    name, record, tensors = reason_file.read(name)
+    try:
+        progress = Progress.from_data(record)
+    except (KeyError, TypeError, ValueError):
+        raise ReasonProblem(f"the record of the run {name} is damaged; {AGAIN}") from None
+    own = find_own_parts(EXERCISES, report_progress)
+    with closing_after_failure(own):
+        run = _make(checkpoint.CHECKPOINTS / name, own, progress)
+        if progress.phase == REWARDS:
+            run.begin_rewards()
+        for each, trained in run.models.items():
+            _restore(name, each, trained, tensors, with_optimizer=not progress.is_finished)
+        if not progress.is_finished:
+            progress.parts = own.to_data()
+        return run
+
+
+def _make(folder: Path, own: OwnParts, progress: Progress) -> Run:
+    prepare_torch(progress.seed)
+    adder = new_adder(own.parts, progress.seed)
+    return Run(folder, own, progress, {START: Trained(adder, make_optimizer(adder))})
+
+
+def _restore(run: str, name: str, trained: Trained, tensors: Values, with_optimizer: bool) -> None:
+    """Give a model, and its optimizer, their values from the file."""
+
+    def saved(prefix: str) -> Values:
+        return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+
+    own, found = dict(trained.adder.model.named_parameters()), saved(f"{name}.")
+    if {key: value.shape for key, value in own.items()} != {key: value.shape for key, value in found.items()}:
+        raise ReasonProblem(f"the models of the run {run} do not fit your Llama any more; {AGAIN}")
+    with torch.no_grad():
+        for key, value in own.items():
+            value.copy_(found[key])
+    trained.adder.model.eval()
+    if with_optimizer and not restore_optimizer(trained.optimizer, saved(f"{OPTIMIZER}{name}.")):
+        raise ReasonProblem(f"the optimizers of the run {run} do not fit your AdamW any more; {AGAIN}")
+
+
+# ---- running it
+
+
+def run_to_end(run: Run, page: Page, interrupted: Callable[[], bool] = lambda: False) -> bool:
+    """Run to the end, or until `interrupted`; return whether the end was reached. Saves on the way and at the end.
+
+    CodeProblem if the learner's code raises an exception; the last checkpoint stays.
+    """
+    view = View(run.name, run.progress)
+    with explaining_crashes(run.own.parts, NotANumber):
+        try:
+            finished = _run(run, page, view, interrupted)
+            run.save()
+            return finished
+        finally:
+            view.notice = ""
+            page.close(view)
+
+
+def _run(run: Run, page: Page, view: View, interrupted: Callable[[], bool]) -> bool:
+    progress = run.progress
+    while not progress.is_finished:
+        if not _train(run, page, view, interrupted):
+            return False
+        if progress.phase == ANSWERS:
+            progress.start = _test(run, START, page, view, interrupted)
+            if progress.start is None:
+                return False
+            run.begin_rewards()
+        else:
+            made = {name: _test(run, name, page, view, interrupted) for name in RECIPES}
+            if None in made.values():
+                return False
+            for name, test in made.items():
+                progress.tests[name].append(test)
+        run.save()
+    return True
+
+
+def _train(run: Run, page: Page, view: View, interrupted: Callable[[], bool]) -> bool:
+    """Train until the next test is due; False if it was interrupted."""
+    progress, saved = run.progress, time.monotonic()
+    view.answered, view.doing = None, f"training on {progress.phase}"
+    moments = int(MOMENTS_A_PHASE * progress.share_done())
+    page.moment(view)
+    while not progress.test_is_due:
+        if interrupted():
+            return False
+        with _timed(progress, progress.phase), hidden_prints():
+            _step(run)
+        if time.monotonic() - saved > SAVE_SECONDS:
+            run.save()
+            saved = time.monotonic()
+        if int(MOMENTS_A_PHASE * progress.share_done()) > moments:
+            moments = int(MOMENTS_A_PHASE * progress.share_done())
+            page.moment(view)
+        page.update(view)
+    return True
+
+
+def _step(run: Run) -> None:
+    progress, start = run.progress, run.models[START]
+    if progress.phase == ANSWERS:
+        step, share = len(progress.losses), progress.share_done()
+        progress.losses.append(step_on_answers(start.adder, start.optimizer, progress.seed, step, share))
+        if len(progress.losses) % CHECK_STEPS == 0:
+            progress.checks.append(share_right(start.adder, progress.seed, step, NEW_DIGITS))
+        return
+    step = progress.reward_steps_done
+    made = {
+        name: step_on_rewards(trained.adder, start.adder, trained.optimizer, recipe, progress.seed, step)
+        for name, recipe in RECIPES.items()
+        for trained in [run.models[name]]
+    }
+    for name, outcome in made.items():
+        progress.outcomes[name].append(outcome)
+
+
+def _test(run: Run, name: str, page: Page, view: View, interrupted: Callable[[], bool]) -> Evaluation | None:
+    """Ask held-out questions. The first ones of the first test show how many there can be. In a short run, a single
+    step may be enough for several tests, which then are one."""
+    progress, adder = run.progress, run.models[name].adder
+    asked, step = held_out_sums(run.own.parts), progress.reward_steps_done
+    if (earlier := progress.tests.get(name)) and earlier[-1].step == step:
+        return earlier[-1]
+    view.doing = "test before rewards" if name == START else f"test after {step} steps, {name}"
+    view.answered, view.test_began = 0, time.monotonic()
+    page.moment(view)
+
+    def note(answered: int) -> None:
+        view.answered = answered
+        page.update(view)
+
+    with _timed(progress, "tests"), hidden_prints():
+        if progress.questions is None:
+            if evaluate(adder, asked[:FEWEST_QUESTIONS], step, interrupted) is None:
+                return None
+            progress.plan_tests((time.monotonic() - view.test_began) / FEWEST_QUESTIONS)
+        return evaluate(adder, asked[: progress.questions], step, interrupted, note)
+
+
+@contextmanager
+def _timed(progress: Progress, name: str) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    progress.seconds[name] += time.monotonic() - began
