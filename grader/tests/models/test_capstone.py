@@ -56,11 +56,12 @@ class Runs:
 
 
 @pytest.fixture
-def runs(monkeypatch, trainings):
-    made, tunings = Runs(monkeypatch, trainings), Tunings(monkeypatch, trainings)
-    yield made
-    made.close()
-    tunings.close()
+def runs(trainings):
+    with pytest.MonkeyPatch.context() as monkeypatch:  # it ends before that of `trainings`, whose preset it replaces
+        made, tunings = Runs(monkeypatch, trainings), Tunings(monkeypatch, trainings)
+        yield made
+        made.close()
+        tunings.close()
 
 
 def test_a_run_that_was_interrupted_in_every_stage_has_the_row_of_an_uninterrupted_one(runs):

@@ -162,8 +162,8 @@ def _restore(run: Run, state: dict[str, Tensor]) -> None:
     changes nothing."""
     if restore_state(run.optimizer, state):
         return
-    for parameter in run.autoencoder.parameters():
-        parameter.grad = torch.zeros_like(parameter)
+    for weight in run.autoencoder.parameters():
+        weight.grad = weight.detach() * 0
     run.optimizer.step()
     if not restore_state(run.optimizer, state):
         raise FeaturesProblem(f"the optimizer of {run.name} does not fit your AdamW any more; {dictionary.AGAIN}")
