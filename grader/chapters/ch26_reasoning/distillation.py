@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from grader.chapters.small_models import names_of
@@ -53,7 +53,7 @@ def fit_bump(parts: Any, kind: str, seed: int) -> Tensor:
 PLACES, STEADY = 8, 0.97  # places of a walk; the teacher's probability of the right next step
 BATCH_ROWS, WALK_STEPS, WALK_RATE = 16, 60, 0.1
 WALKS = 4000
-Tables = Tensor  # (2 * PLACES, 2 * PLACES): logits of the next state, by the state
+Tables: TypeAlias = Tensor  # (2 * PLACES, 2 * PLACES): logits of the next state, by the state
 
 
 def teacher_table() -> Tables:
@@ -137,5 +137,5 @@ def report_reasoning_distillation(chapters: ChapterPackage, seed: int) -> Iterat
                 far = (f"{distance(parts, table, beside):.2f}" for beside in (False, True))
                 rows.append([kind, "own" if own else "teacher's", f"{share_arrived(table, seed):.0%}", *far])
                 step()
-        columns = ("loss", "walks", "arrive", "KL on the path", "KL beside it")
-        yield result_table(f"After {WALK_STEPS} batches of walks", columns, rows)
+        heads = ("loss", "walks", "arrive", "KL on the path", "KL beside it")
+        yield result_table(f"After {WALK_STEPS} batches of walks", heads, rows)

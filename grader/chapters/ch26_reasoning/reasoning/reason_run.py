@@ -182,9 +182,12 @@ def _run(run: Run, page: Page, view: View, interrupted: Callable[[], bool]) -> b
                 return False
             run.begin_rewards()
         else:
-            made = {name: _test(run, name, page, view, interrupted) for name in RECIPES}
-            if None in made.values():
-                return False
+            made = {}
+            for name in RECIPES:
+                test = _test(run, name, page, view, interrupted)
+                if test is None:
+                    return False
+                made[name] = test
             for name, test in made.items():
                 progress.tests[name].append(test)
         run.save()
