@@ -269,8 +269,8 @@ def restore_optimizer(optimizer: ClippingOptimizer, state: Values) -> bool:
     learning rate 0 makes the places for it; it changes nothing."""
     if restore_state(optimizer.optimizer, state):
         return True
-    for parameter in optimizer.parameters:
-        parameter.grad = torch.zeros_like(parameter)
+    for weight in optimizer.parameters:
+        weight.grad = weight.detach() * 0
     optimizer.step()
     return restore_state(optimizer.optimizer, state)
 
