@@ -191,7 +191,7 @@ def test_a_run_with_minutes_finishes_all_stages(runs):
     run, progress = finished.record, finished.tuning.progress
     assert run.right and finished.training.trainer.steps_done > 2 and progress.rewards and progress.losses
     drawn = 2 * 3 * len(progress.rewards)  # two questions, three answers to each
-    assert f"on {drawn} of its own answers in {len(progress.rewards)} step" in model_card._describe_cost(finished)
+    assert f"on {drawn:,} of its own answers in {len(progress.rewards):,} step" in model_card._describe_cost(finished)
 
 
 # ---- intervals
