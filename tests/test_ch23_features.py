@@ -216,7 +216,7 @@ def test_the_features_of_one_head_are_their_mean(learner, reference):
         found.append((learner.bring(logits_while)(learner.ablate_head, mine, ids, layer, head, "mean"), model, kind, layer, head))
     for got, model, kind, layer, head in found:
         expected = reference.bring(logits_while)(reference.ablate_head, model, ids, layer, head, "mean")
-        close(got, expected, f"the logits of {name_of_kind(kind)} with the mean in place of head {layer}.{head}", tol=1e-4)
+        close(got, expected, f"the logits of {name_of_kind(kind)} with the mean for head {layer}.{head}", tol=1e-4)
 
 
 def several_passes(ablate_head, model, texts, heads, kind):
@@ -284,7 +284,7 @@ def test_gradients_flow_through_an_ablated_model(learner, reference):
 
 @exercise("ablate_head", weight=2)
 def test_unknown_layers_heads_and_kinds_are_refused(learner, reference):
-    """Layers and heads count from 0, so -1 is none; the `with` raises a ValueError that names a layer, a head or a kind that does not exist. A Llama has n_heads heads, as many as queries."""
+    """Layers and heads count from 0, and there is no -1; the `with` raises a ValueError that names a layer, a head or a kind that does not exist. A Llama has n_heads heads, as many as queries."""
     n, seed = draw_sizes()
     mine, model = pair_of_kind(learner, reference, n, seed, "Llama")
     ids, heads = gpt_ids(n, seed), 2 * n.H

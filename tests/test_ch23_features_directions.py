@@ -275,7 +275,7 @@ def test_gradients_flow_through_a_steered_model(learner, reference):
 
 @exercise("steer", weight=2)
 def test_unknown_layers_and_wrong_directions_are_refused(learner, reference):
-    """Layers count from 0, so -1 is none: the `with` raises a ValueError that names the layer. One that names `direction` is raised if it is not (D,), also if it could be added."""
+    """Layers count from 0, and there is no -1: the `with` raises a ValueError that names the layer. One that names `direction` is raised if it is not (D,), also if it could be added."""
     n, seed = draw_sizes()
     mine, model = pair_of_kind(learner, reference, n, seed, "learned")
     D, ids, call = 4 * n.H, gpt_ids(n, seed), learner.bring(logits_while)

@@ -286,7 +286,7 @@ def test_the_control_shuffles_the_labels_that_are_predicted_too(learner, seed):
     controls = [control for _, control in got]
     holds(all(accuracy == 1.0 for accuracy, _ in got), "the accuracy for two groups far apart should be 1")
     far = max(controls, key=lambda control: abs(control - 0.5))
-    holds(abs(far - 0.5) < 0.45, f"a control is {far:.2f}: that many right by chance cannot be; the labels that are predicted should be shuffled too")
+    holds(abs(far - 0.5) < 0.45, f"a control is {far:.2f}: shuffled labels cannot give that; the labels that are predicted should be shuffled, too")
     mean = sum(controls) / len(controls)
     holds(0.3 < mean < 0.7, f"controls are {mean:.2f} on average, for two groups of equal size; shuffled labels should be right in about a half")
 

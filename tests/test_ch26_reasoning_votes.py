@@ -65,7 +65,7 @@ def test_the_answers_0_and_empty_have_votes(learner):
 
 @exercise("majority_vote", weight=2)
 def test_none_does_not_vote(learner):
-    """None stands for an answer that was not found: it never wins, however often it occurs, unless nothing else is there."""
+    """None means that no answer was found: it never wins, however often it occurs, unless nothing else is there."""
     voted(learner, [
         ([None, None, None, 4], None), (["x", None, None], None), ([None, "x", "y", "y"], None), ([None, None], None), ([], None), ([None, 6, None, 8, 8], None),
         ([None, "x"], [100.0, 0.5]), ([None, "x", "y", None], [1.0, 1.0, 2.0, 9.0]), ([None], [3.0]), ([], []), (["a", None, "b", "b"], [1.5, 7.0, 0.5, 0.5]),

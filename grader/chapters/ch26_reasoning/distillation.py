@@ -57,7 +57,7 @@ Tables: TypeAlias = Tensor  # (2 * PLACES, 2 * PLACES): logits of the next state
 
 
 def teacher_table() -> Tables:
-    """State i is place i of the path, and PLACES + i is a place beside it. From both, the teacher goes to place
+    """State i is place i of the path, and PLACES + i is a place off it. From both, the teacher goes to place
     i + 1 of the path, with the probability STEADY."""
     states = 2 * PLACES
     table = torch.full((states, states), (1 - STEADY) / (states - 1))
@@ -97,7 +97,7 @@ def share_arrived(table: Tables, seed: int) -> float:
 
 @torch.no_grad()
 def distance(parts: Any, table: Tables, beside: bool) -> float:
-    """The forward KL from the teacher, on average over the states on the path, or over those beside it."""
+    """The forward KL from the teacher, on average over the states on the path, or over those off it."""
     states = slice(PLACES, None) if beside else slice(0, PLACES)
     mask = torch.ones(1, PLACES, dtype=torch.bool)
     return float(parts.distillation_loss(table[None, states], teacher_table()[None, states], mask, "forward"))
@@ -109,7 +109,7 @@ def report_reasoning_distillation(chapters: ChapterPackage, seed: int) -> Iterat
     First, the student cannot be its teacher: the teacher's next token is near 5 or near 15, and the student has only
     one bump, which begins near 5. "outside" is its share at numbers to which the teacher gives less than 1 %. Then it
     can: a table says where a walk of eight places goes next. In 3 % of its steps the teacher goes to any other place,
-    on the path or beside it, and from beside it back to the path. A student that begins with random logits learns on
+    on the path or off it, and from a place off it back to the path. A student that begins with random logits learns on
     60 batches of walks.
     """
     parts = names_of(*map(chapters.module, CHAPTERS))
@@ -137,5 +137,5 @@ def report_reasoning_distillation(chapters: ChapterPackage, seed: int) -> Iterat
                 far = (f"{distance(parts, table, beside):.2f}" for beside in (False, True))
                 rows.append([kind, "own" if own else "teacher's", f"{share_arrived(table, seed):.0%}", *far])
                 step()
-        heads = ("loss", "walks", "arrive", "KL on the path", "KL beside it")
+        heads = ("loss", "walks", "arrive", "KL on the path", "KL off it")
         yield result_table(f"After {WALK_STEPS} batches of walks", heads, rows)

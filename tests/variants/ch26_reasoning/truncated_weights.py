@@ -28,7 +28,7 @@ import torch
 
 def truncated_weights(train_log_probs, rollout_log_probs, cap):
     if not cap > 0:
-        raise ValueError(f"a weight of at most {cap} is none")
+        raise ValueError(f"cap = {cap} leaves no weight above 0")
     ratio = torch.exp(torch.sub(train_log_probs.data, rollout_log_probs.data))
     ratio[ratio > cap] = cap
     return ratio

@@ -2,7 +2,7 @@
 
     opened.py            the stories' model and SmolLM2, and the texts that the autoencoder and the tests read
     dictionary.py        the sparse autoencoder: its steps, and its file
-    readings.py          what a feature stands for, by a rule, and how often random directions have one
+    readings.py          what a feature means, by a rule, and how often random directions have one
     examining.py         held-out stories: variance, dead features, contexts, the loss without a feature
     subjects.py          sentences with a property, such as their mood, for probes and steering
     state_cache.py       SmolLM2's states on these sentences, in a file

@@ -1,4 +1,4 @@
-"""What a feature stands for: a rule such as "the token is boat or ship" that says where it is active.
+"""What a feature means: a rule such as "the token is boat or ship" that says where it is active.
 
 A rule names a place (this token, the one before, the next one) and at most four tokens. It is found on one half of the
 texts and scored on the other. Only strong activations count: those above a third of the feature's largest. The
