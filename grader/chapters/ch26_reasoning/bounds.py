@@ -60,8 +60,8 @@ def report_reasoning_bounds(chapters: ChapterPackage, seed: int, *, batches: int
     """Lesson 26: the clip's bounds, the entropy of the policy, and a right answer that is rare.
 
     The policy is a table of logits for 64 questions. First the rewards are coins: nothing can be learned, and the
-    entropy changes only because of the bounds and of random draws. Then one answer is right, with a probability of 2 % before the
-    training: how many batches until it has 50 %? Each batch is used for 8 updates.
+    entropy changes only because of the bounds and of random draws. Then one answer is right, with a probability of
+    2 % before the training: how many batches until it has 50 %? Each batch is used for 8 updates.
     """
     parts = names_of(*map(chapters.module, CHAPTERS))
     rows = []

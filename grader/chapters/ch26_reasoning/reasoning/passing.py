@@ -99,7 +99,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class Change:
-    """How many questions got better and worse between two tests, and how probable such a difference is if nothing has changed."""
+    """How many questions got better and worse between two tests, and how probable that is if nothing has changed."""
 
     better: int
     worse: int
