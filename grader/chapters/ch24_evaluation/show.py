@@ -39,7 +39,7 @@ def bootstrap_interval(side: Implementation) -> list[Panel]:
         ends = expect_pair(side.bring(seeded_interval)(side.bootstrap_interval, values), "two numbers")
         lines["lower end"].append(ends[0])
         lines["upper end"].append(ends[1])
-    return [make_chart("the interval of a score of 60 %", COUNTS, lines, "questions", "accuracy", near=0.05)]
+    return [make_chart("the interval of a score of 60 %", COUNTS, lines, "questions", "accuracy", near=0.11)]
 
 
 def seeded_interval(interval: Any, values: list[float]) -> Any:
