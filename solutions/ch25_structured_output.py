@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import torch
@@ -21,7 +22,7 @@ from .ch09_sampling import looking_at, sample_next_token
 
 Automaton = tuple[int, set[int], Callable[[int, int], "int | None"]]
 Table = dict[int, dict[int, int]]
-Stack = tuple[Any, ...]  # what is still to be written, the next part first: sets of bytes, and names of rules
+Stack = tuple[Any, ...]  # what is still to be matched, the next part first
 Found = TypeVar("Found", bound=Hashable)
 
 MAX_STATES = 1_000  # of an automaton
@@ -32,83 +33,59 @@ CALL, END_OF_CALL = "<tool_call>", "</tool_call>"
 RESULT, END_OF_RESULT = "<tool_response>", "</tool_response>"
 
 
-def build_automaton(pattern: str) -> Automaton:
+def build_automaton(pattern: str | Tree) -> Automaton:
     """Return an automaton that accepts the UTF-8 bytes of exactly those texts that the whole pattern matches.
 
-    `parse_pattern` (below) reads the pattern for you, and says which patterns there are. It returns a tree of four kinds of nodes:
-    Byte(values) matches one byte that is in `values`; Concat(parts) matches its parts one after the other, and without parts the empty
-    text; Choice(parts) matches one of its parts; Repeat(part, least, most) matches `least` to `most` copies of its part, without an
-    upper limit if `most` is None. Every node can match something. `number_states` (below) turns sets of states into ints.
+    `parse_pattern` (below) reads a pattern for you, and its docstring says which patterns there are. It returns a tree, and you may
+    also be given such a tree. There are four kinds of nodes. Byte(values) matches one byte that is in `values`. Concat(parts) matches
+    its parts one after the other, and without parts the empty text. Choice(parts) matches one of its parts. Repeat(part, least, most)
+    matches `least` to `most` copies of its part, without an upper limit if `most` is None; the attribute `rest` is the Repeat that
+    remains behind one copy. A node may be in several places of a tree. Two nodes are equal only if they are the same object.
 
-    Raises a ValueError for a pattern that is wrong, or too large for parse_pattern, with the place in the pattern where that is seen
-    (0 is its first character), and a ValueError if the automaton would have more than MAX_STATES states. No pattern takes more than
-    seconds.
+    One way: a stack is a tuple of what is still to be matched, the next part first. Because of Choice and Repeat there may be several
+    stacks after the same bytes, so a state is a set of stacks.
+
+    For a pattern that is wrong, parse_pattern raises a ValueError with its place. Raises a ValueError if your automaton has more than
+    MAX_STATES states; `number_states` (below) does that.
     """
-    # TODO 1: parse the pattern. Build an automaton in which a state may have several next states: lists of steps (values, next), and of
-    #         states that are reached without a byte. Write a function that adds a tree behind a state, and returns the state after it
-    # TODO 2: write a function that adds to a set of states all those that are reached from it without a byte
-    # TODO 3: a state of the result is such a set. Write a function that returns, for each byte that can follow, the set after it
-    # TODO 4: number the sets, from the one of the first state on; a set that contains the last state is accepting
+    # TODO 1: parse the pattern if it is a str
+    # TODO 2: write a function that replaces the top of stacks until every stack is empty or has a Byte at the top. Handle each stack
+    #         once: a part that matches the empty text may lead back to the same stack
+    # TODO 3: write a function that returns, for each byte that can follow a set of stacks, the set after it. group_bytes (below) finds
+    #         the bytes that lead to the same stacks, so that you open these only once
+    # TODO 4: give numbers to the sets with number_states (below); a text may end in a set with the empty stack
     ### BEGIN SOLUTION
-    steps: list[list[tuple[frozenset[int], int]]] = []
-    free: list[list[int]] = []  # the next states without a byte
+    tree = parse_pattern(pattern) if isinstance(pattern, str) else pattern
 
-    def new_state() -> int:
-        steps.append([])
-        free.append([])
-        return len(steps) - 1
-
-    def add(tree: Tree, start: int) -> int:
-        if isinstance(tree, Byte):
-            end = new_state()
-            steps[start].append((tree.values, end))
-        elif isinstance(tree, Concat):
-            end = start
-            for part in tree.parts:
-                end = add(part, end)
-        elif isinstance(tree, Choice):
-            end = new_state()
-            for part in tree.parts:
-                free[add(part, start)].append(end)
-        else:
-            for _ in range(tree.least):
-                start = add(tree.part, start)
-            end = new_state()
-            if tree.most is None:
-                free[start].append(end)
-                free[add(tree.part, end)].append(end)
-            else:
-                for _ in range(tree.most - tree.least):
-                    free[start].append(end)
-                    start = add(tree.part, start)
-                free[start].append(end)
-        return end
-
-    def closed(states: Collection[int]) -> frozenset[int]:
-        found, todo = set(states), list(states)
+    @cache  # many bytes lead to the same stacks
+    def opened(stacks: frozenset[Stack]) -> frozenset[Stack]:
+        seen, todo = set(stacks), list(stacks)
         while todo:
-            more = set(free[todo.pop()]) - found
-            found |= more
-            todo += more
-        return frozenset(state for state in found if steps[state] or state == last)  # the others lead nowhere else
+            stack = todo.pop()
+            if not stack or isinstance(stack[0], Byte):
+                continue
+            top, below = stack[0], stack[1:]
+            if isinstance(top, Concat):
+                instead = [top.parts + below]
+            elif isinstance(top, Choice):
+                instead = [(part, *below) for part in top.parts]
+            else:
+                instead = [below] if top.least == 0 else []
+                if top.most != 0:
+                    instead.append((top.part, top.rest, *below))
+            todo += [stack for stack in instead if stack not in seen]
+            seen.update(instead)
+        return frozenset(stack for stack in seen if not stack or isinstance(stack[0], Byte))
 
-    def moves(states: frozenset[int]) -> dict[int, frozenset[int]]:
-        targets: dict[frozenset[int], set[int]] = {}  # for each set of bytes: bytes that are in the same sets move alike
-        for state in states:
-            for values, target in steps[state]:
-                targets.setdefault(values, set()).add(target)
-        after: dict[tuple[frozenset[int], ...], frozenset[int]] = {}
+    def moves(stacks: frozenset[Stack]) -> dict[int, frozenset[Stack]]:
+        groups = group_bytes([(stack[0].values, stack[1:]) for stack in stacks if stack])
         found = {}
-        for byte in frozenset().union(*targets):
-            fitting = tuple(values for values in targets if byte in values)
-            if fitting not in after:
-                after[fitting] = closed(set().union(*(targets[values] for values in fitting)))
-            found[byte] = after[fitting]
+        for values, rests in groups:
+            after = opened(rests)
+            found.update((byte, after) for byte in values)
         return found
 
-    first = new_state()
-    last = add(parse_pattern(pattern), first)
-    return number_states(closed([first]), moves, lambda states: last in states)
+    return number_states(opened(frozenset([(tree,)])), moves, lambda stacks: () in stacks)
     ### END SOLUTION
 
 
@@ -219,7 +196,7 @@ def generate_matching(
     if state not in table or left[state] > max_new_tokens:
         need = f"the shortest has {left[state]}" if state in table else "these tokens can write none at all"
         raise ValueError(f"no text of at most max_new_tokens = {max_new_tokens} tokens matches; {need}")
-    prompt, new = list(prompt_ids), []
+    prompt, new = list(prompt_ids), list[int]()
     while True:
         room = max_new_tokens - len(new) - 1  # after the next token
         allowed = [i for i, after in table[state].items() if left[after] <= room]
@@ -249,72 +226,45 @@ class JsonGuide:
 
     The text is written as by json.dumps(value, ensure_ascii=False): ", " and ": " are the only white space outside texts. The
     properties of an object come in the order of the schema, each at most once, those that are not required perhaps not at all, and
-    no others. Names and the values of an enum are written exactly as by json.dumps(..., ensure_ascii=False). How other texts and
-    numbers are written is in JSON_RULES (below).
+    no others. Names and the values of an enum are written exactly as by `dumps` (below). How the other texts and numbers are written
+    is in JSON_PATTERNS (below).
 
-    The guide keeps stacks: a stack is a tuple of what is still to be written, the next part first. A part is a set of bytes, one of
-    which is written, or the name of a rule. `rules` says for each name what may be written instead of it: a list of tuples of parts.
+    Attribute: `automaton`, which accepts exactly these texts, for token_table and generate_matching. Raises a ValueError if it would
+    have more than MAX_STATES states.
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        # TODO 1: check the schema, and begin the rules with a copy of JSON_RULES
-        # TODO 2: add the rule of the schema; the state before the first byte has one stack, with this rule only
+        # TODO 1: check the schema, and build the automaton of its tree
         ### BEGIN SOLUTION
         check_schema(schema)
-        self.rules: dict[str, list[Stack]] = dict(JSON_RULES)
-        self.start = self.opened([(self.rule_of(schema),)])
+        self.automaton = build_automaton(self.tree_of(schema))
         ### END SOLUTION
 
-    def rule_of(self, schema: Mapping[str, Any]) -> str:
-        """Add the rules for a schema, and return the name of its rule. (Not tested; you may leave it out.)"""
-        # TODO 3: an enum: one alternative for each value; `literal` (below) makes the parts of a fixed text
-        # TODO 4: an array: "[]", or "[", a value and a rule for the rest: "]", or ", ", a value and the rest
-        # TODO 5: an object, from its last property to the first: two rules for what follows, one for where nothing has been written
-        #         yet and one that begins with ", "; a property that is not required may be left out
-        # TODO 6: the other types have rules in JSON_RULES
+    def tree_of(self, schema: Mapping[str, Any]) -> Tree:
+        """Return a tree (see build_automaton) for the JSON texts of a schema. (Not tested by itself.)"""
+        # TODO 2: an enum: `literal` (below) makes the tree of a fixed text
+        # TODO 3: an array: perhaps nothing between [ and ], or one item and any number of items behind a comma
+        # TODO 4: an object, from its last property to the first: build what may follow if nothing has been written yet, and what may
+        #         follow behind a value, which begins with ", " or is empty; a property that is not required may be left out
+        # TODO 5: the other types have their patterns in JSON_PATTERNS
         ### BEGIN SOLUTION
-        def add(*alternatives: Stack) -> str:
-            name = f"rule {len(self.rules)}"
-            self.rules[name] = list(alternatives)
-            return name
-
         if "enum" in schema:
-            return add(*(literal(dumps(value)) for value in schema["enum"]))
+            return Choice(tuple(literal(dumps(value)) for value in schema["enum"]))
         if schema["type"] == "array":
-            item = self.rule_of(schema["items"])
-            rest = f"rest of {item}"
-            self.rules[rest] = [literal("]"), (*literal(", "), item, rest)]
-            return add(literal("[]"), (*literal("["), item, rest))
+            item = self.tree_of(schema["items"])
+            more = Repeat(Concat((literal(", "), item)), 0, None)
+            return Concat((literal("["), Repeat(Concat((item, more)), 0, 1), literal("]")))
         if schema["type"] == "object":
-            first = later = add(literal("}"))
+            first: Tree = Concat(())  # what may follow if nothing has been written yet
+            later: Tree = Concat(())  # what may follow behind a value
             for name, inner in reversed(schema.get("properties", {}).items()):
-                member = (*literal(dumps(name) + ": "), self.rule_of(inner), later)
+                member = Concat((literal(dumps(name) + ": "), self.tree_of(inner), later))
+                behind = Concat((literal(", "), member))
                 needed = name in schema.get("required", ())
-                first = add(member, *([] if needed else [(first,)]))
-                later = add((*literal(", "), *member), *([] if needed else [(later,)]))
-            return add((*literal("{"), first))
-        return schema["type"]
-        ### END SOLUTION
-
-    def opened(self, stacks: Collection[Stack]) -> frozenset[Stack]:
-        """Replace rules at the top until every stack is empty or has a set of bytes at the top. (Not tested.)"""
-        # TODO 7: while there are stacks: keep it, or put each alternative of its rule in front of the rest of the stack
-        ### BEGIN SOLUTION
-        found, todo = set(), list(stacks)
-        while todo:
-            stack = todo.pop()
-            if stack and isinstance(stack[0], str):
-                todo += [alternative + stack[1:] for alternative in self.rules[stack[0]]]
-            else:
-                found.add(stack)
-        return frozenset(found)
-        ### END SOLUTION
-
-    def step(self, stacks: frozenset[Stack], byte: int) -> frozenset[Stack]:
-        """Return the stacks after one more byte, none if it cannot follow. (Not tested.)"""
-        # TODO 8: a byte removes the set at the top of a stack; stacks without it are left out
-        ### BEGIN SOLUTION
-        return self.opened([stack[1:] for stack in stacks if stack and byte in stack[0]])
+                first = member if needed else Choice((member, first))
+                later = behind if needed else Choice((behind, later))
+            return Concat((literal("{"), first, literal("}")))
+        return parse_pattern(JSON_PATTERNS[schema["type"]])
         ### END SOLUTION
 
     def allowed(self, text_so_far: bytes) -> set[bytes]:
@@ -323,27 +273,16 @@ class JsonGuide:
         A byte may come next if the text with it can still be completed. If text_so_far is itself no beginning of a text that the
         guide accepts, the result is the empty set.
         """
-        # TODO 9: begin with the start, and go on for each byte of the text; then collect what is at the tops
+        # TODO 6: make the steps of the text with the automaton; then find the bytes that can follow, and whether the text may end
         ### BEGIN SOLUTION
-        stacks = self.start
+        state, accepting, step = self.automaton
         for byte in text_so_far:
-            stacks = self.step(stacks, byte)
-        possible = frozenset().union(*(stack[0] for stack in stacks if stack))
-        return {bytes([byte]) for byte in possible} | ({b""} if () in stacks else set())
-        ### END SOLUTION
-
-    def automaton(self) -> Automaton:
-        """Return an automaton that accepts exactly the texts that the guide accepts, for token_table and generate_matching.
-
-        Raises a ValueError if it would have more than MAX_STATES states.
-        """
-        # TODO 10: number the sets of stacks with number_states (below)
-        ### BEGIN SOLUTION
-        def moves(stacks: frozenset[Stack]) -> dict[int, frozenset[Stack]]:
-            possible = frozenset().union(*(stack[0] for stack in stacks if stack))
-            return {byte: self.step(stacks, byte) for byte in possible}
-
-        return number_states(self.start, moves, lambda stacks: () in stacks)
+            after = step(state, byte)
+            if after is None:
+                return set()
+            state = after
+        found = {bytes([byte]) for byte in range(256) if step(state, byte) is not None}
+        return found | {b""} if state in accepting else found
         ### END SOLUTION
 
 
@@ -481,34 +420,53 @@ def number_states(
     return 0, accepting, lambda state, byte: table[state].get(byte)
 
 
-@dataclass(frozen=True)
+def group_bytes(pairs: Collection[tuple[Collection[int], Stack]]) -> list[tuple[list[int], frozenset[Stack]]]:
+    """Which bytes lead to the same stacks? Each pair is a set of bytes, and the stack to which they lead; return pairs of such bytes and
+    all the stacks to which they lead."""
+    stacks: dict[frozenset[int], set[Stack]] = {}
+    for values, stack in pairs:
+        stacks.setdefault(frozenset(values), set()).add(stack)
+    alike: dict[tuple[frozenset[int], ...], list[int]] = {}
+    for byte in set().union(*stacks):
+        alike.setdefault(tuple(values for values in stacks if byte in values), []).append(byte)
+    return [(found, frozenset().union(*(stacks[values] for values in sets))) for sets, found in alike.items()]
+
+
+@dataclass(frozen=True, eq=False)
 class Byte:
     """One byte that is in `values`."""
 
     values: frozenset[int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Concat:
     """All parts, one after the other."""
 
     parts: tuple[Tree, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Choice:
     """One of the parts."""
 
     parts: tuple[Tree, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Repeat:
     """`least` to `most` copies of the part; without an upper limit if `most` is None."""
 
     part: Tree
     least: int
     most: int | None
+
+    @cached_property
+    def rest(self) -> Repeat:
+        """What remains behind one copy, always the same object."""
+        if self.most is None and self.least == 0:
+            return self
+        return Repeat(self.part, max(self.least - 1, 0), None if self.most is None else self.most - 1)
 
 
 Tree = Byte | Concat | Choice | Repeat
@@ -560,7 +518,8 @@ class _PatternReader:
 
     def choice(self) -> tuple[Tree, int]:
         """A tree and its size, here and in the other methods."""
-        parts, size = [], 0
+        parts: list[Tree] = []
+        size = 0
         while True:
             sequence, more = self.sequence()
             parts.append(sequence)
@@ -570,7 +529,8 @@ class _PatternReader:
             self.take()
 
     def sequence(self) -> tuple[Tree, int]:
-        parts, size = [], 1
+        parts: list[Tree] = []
+        size = 1
         while self.place < len(self.pattern) and not self.next_is("|)"):
             began = self.place
             part, more = self.repeated()
@@ -643,7 +603,8 @@ class _PatternReader:
         beginnings: dict[frozenset[int], list[tuple[frozenset[int], ...]]] = {}
         for sequence in sequences:
             beginnings.setdefault(sequence[-1], []).append(sequence[:-1])
-        parts, size = [], len(beginnings)
+        parts: list[Tree] = []
+        size = len(beginnings)
         for last, before in beginnings.items():
             if before == [()]:
                 parts.append(Byte(last))
@@ -743,39 +704,25 @@ def _between(low: bytes, high: bytes) -> list[tuple[frozenset[int], ...]]:
 
 
 def dumps(value: Any) -> str:
+    """A value as JSON, on one line."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def literal(text: str) -> Stack:
-    """The parts of a fixed text: for each of its bytes a set with this byte."""
-    return tuple(frozenset([byte]) for byte in text.encode())
+def literal(text: str) -> Tree:
+    """The tree of a fixed text."""
+    return Concat(tuple(Byte(frozenset([byte])) for byte in text.encode()))
 
 
-def _digits(most: int) -> dict[str, list[Stack]]:
-    """Rules "0 digits" to "<most> digits": at most so many."""
-    digit = frozenset(b"0123456789")
-    return {f"{n} digits": [(), (digit, f"{n - 1} digits")] if n else [()] for n in range(most + 1)}
-
-
-# A text: every character but ", \ and control characters, or a short escape. A number: at most 15 digits before the point and at most
-# 15 behind it, without an exponent.
-JSON_RULES: dict[str, list[Stack]] = {
-    "string": [(*literal('"'), "characters")],
-    "characters": [literal('"'), ("character", "characters")],
-    "character": [
-        *byte_sequences(others([(0, 31), (ord('"'), ord('"')), (ord("\\"), ord("\\"))])),
-        (*literal("\\"), frozenset(b'"\\/bfnrt')),
-    ],
-    "integer": [("digits",), (*literal("-"), "digits")],
-    "digits": [literal("0"), (frozenset(b"123456789"), "14 digits")],
-    "number": [("integer", "fraction")],
-    "fraction": [(), (*literal("."), frozenset(b"0123456789"), "14 digits")],
-    "boolean": [literal("true"), literal("false")],
-    "null": [literal("null")],
-    **_digits(14),
+# In a text: every character but ", \ and the first 32, or an escape of two characters. A number has at most 15 digits before the point
+# and at most 15 behind it, and no exponent.
+INTEGER = "-?(0|[1-9][0-9]{0,14})"
+JSON_PATTERNS = {
+    "string": '"([^"\\\\\0-\x1f]|\\\\["\\\\/bfnrt])*"',
+    "integer": INTEGER,
+    "number": INTEGER + "(\\.[0-9]{1,15})?",
+    "boolean": "true|false",
+    "null": "null",
 }
-
-
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 NOTES = ("title", "description", "default", "examples", "$schema", "$comment")  # they change nothing
 KEYS = {"object": ("properties", "required", "additionalProperties"), "array": ("items",)}
