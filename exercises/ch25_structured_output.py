@@ -1,9 +1,9 @@
 """Chapter 25: text that a program can read.
 
-A model writes tokens, and a token is a string of bytes. So everything here goes byte by byte, in UTF-8: "é" is two bytes, and one
-token may end between them. An automaton is a tuple (start, accepting, step): the state before the first byte, the set of states in
-which a text may end, and a function. `step(state, byte)` returns the state after one more byte, 0 to 255, or None if no matching
-text continues like this. States are ints, in any numbering.
+A model writes tokens, and a token is a string of bytes. So everything here goes byte by byte, in UTF-8: "é" is two
+bytes, and one token may end between them. An automaton is a tuple (start, accepting, step): the state before the first
+byte, the set of states in which a text may end, and a function. `step(state, byte)` returns the state after one more
+byte, 0 to 255, or None if this byte cannot come next. States are ints, in any numbering.
 
 Write your own code wherever NotImplementedError is raised, from top to bottom. The TODO steps say what to do, the
 lesson ch25_structured_output.md explains why, and `headway check` tests what you have written.
@@ -49,23 +49,26 @@ RESULT, END_OF_RESULT = "<tool_response>", "</tool_response>"
 def build_automaton(pattern: str | Tree) -> Automaton:
     """Return an automaton that accepts the UTF-8 bytes of exactly those texts that the whole pattern matches.
 
-    `parse_pattern` (below) reads a pattern for you, and its docstring says which patterns there are. It returns a tree, and you may
-    also be given such a tree. There are four kinds of nodes. Byte(values) matches one byte that is in `values`. Concat(parts) matches
-    its parts one after the other, and without parts the empty text. Choice(parts) matches one of its parts. Repeat(part, least, most)
-    matches `least` to `most` copies of its part, without an upper limit if `most` is None; the attribute `rest` is the Repeat that
-    remains behind one copy. A node may be in several places of a tree. Two nodes are equal only if they are the same object.
+    Its step returns None exactly where no text that matches goes on like this.
 
-    One way: a stack is a tuple of what is still to be matched, the next part first. Because of Choice and Repeat there may be several
-    stacks after the same bytes, so a state is a set of stacks.
+    `parse_pattern` (below) reads a pattern for you, and its docstring says which patterns there are. It returns a tree,
+    and you may also be given such a tree. There are four kinds of nodes. Byte(values) matches one byte that is in
+    `values`. Concat(parts) matches its parts one after the other, and without parts the empty text. Choice(parts)
+    matches one of its parts. Repeat(part, least, most) matches `least` to `most` copies of its part, without an upper
+    limit if `most` is None; the attribute `rest` is the Repeat that remains behind one copy. A node may be in several
+    places of a tree. Two nodes are equal only if they are the same object.
 
-    For a pattern that is wrong, parse_pattern raises a ValueError with its place. Raises a ValueError if your automaton has more than
-    MAX_STATES states; `number_states` (below) does that.
+    One way: a stack is a tuple of what is still to be matched, the next part first. Because of Choice and Repeat there
+    may be several stacks after the same bytes, so a state is a set of stacks.
+
+    For a pattern that is wrong, parse_pattern raises a ValueError with its place. Raises a ValueError if your automaton
+    has more than MAX_STATES states; `number_states` (below) does that.
     """
     # TODO 1: parse the pattern if it is a str
-    # TODO 2: write a function that replaces the top of stacks until every stack is empty or has a Byte at the top. Handle each stack
-    #         once: a part that matches the empty text may lead back to the same stack
-    # TODO 3: write a function that returns, for each byte that can follow a set of stacks, the set after it. group_bytes (below) finds
-    #         the bytes that lead to the same stacks, so that you open these only once
+    # TODO 2: write a function that replaces the top of stacks until every stack is empty or has a Byte at the top.
+    #         Handle each stack once: a part that matches the empty text may lead back to the same stack
+    # TODO 3: write a function that returns, for each byte that can follow a set of stacks, the set after it.
+    #         group_bytes (below) finds the bytes that lead to the same stacks, so that you open these only once
     # TODO 4: give numbers to the sets with number_states (below); a text may end in a set with the empty stack
     raise NotImplementedError
 
@@ -73,29 +76,34 @@ def build_automaton(pattern: str | Tree) -> Automaton:
 def token_table(automaton: Automaton, tokens: Sequence[bytes]) -> Table:
     """Return for each state which tokens may come next, and the state after each: {state: {token id: next state}}.
 
-    `tokens[i]` are the bytes of the token with the id i. A token may come next if the automaton can make all its steps, and if after
-    it some sequence of tokens, perhaps none, leads to an accepting state. The keys are the start and all states that such tokens
-    reach; a state where nothing may follow has an empty dict. If no sequence of tokens leads from the start to an accepting state,
-    the table is empty. Tokens without bytes, such as special tokens, never come next; tokens with equal bytes come next together.
+    `tokens[i]` are the bytes of the token with the id i. A token may come next if the automaton can make all its steps,
+    and if after it some sequence of tokens, perhaps none, leads to an accepting state. The keys are the start and all
+    states that such tokens reach; a state where nothing may follow has an empty dict. If no sequence of tokens leads
+    from the start to an accepting state, the table is empty. Tokens without bytes, such as special tokens, never come
+    next; tokens with equal bytes come next together.
 
-    Tokens that begin alike share their steps: for each state, `step` is called at most once for each different beginning of a token,
-    and never behind a None.
+    Tokens that begin alike share their steps: for each state, `step` is called at most once for each different
+    beginning of a token, and never behind a None.
     """
-    # TODO 1: make a tree of the tokens: from each beginning, a dict from the next byte to the longer beginning; and the ids that end here
-    # TODO 2: write a function that goes through this tree with the automaton, from one state, and returns where each token leads
+    # TODO 1: make a tree of the tokens: from each beginning, a dict from the next byte to the longer beginning; and the
+    #         ids that end here
+    # TODO 2: write a function that goes through this tree with the automaton, from one state, and returns where each
+    #         token leads
     # TODO 3: begin with the start, and do the same for each new state that a token leads to
-    # TODO 4: with tokens_to_end (below), leave out the states from which nothing can end, and the tokens that lead there
+    # TODO 4: with tokens_to_end (below), leave out the states from which nothing can end, and the tokens that lead
+    #         there
     raise NotImplementedError
 
 
-def constrain(logits: Tensor, allowed: Collection[int]) -> Tensor:
+def constrain(logits: Tensor, allowed: Collection[int] | Tensor) -> Tensor:
     """Keep the logits of the allowed ids, and set the others to -inf: (..., V) -> (..., V), a new tensor.
 
-    So after a softmax the allowed ids keep their proportions, and the others have probability 0. Logits that stay are unchanged,
-    with the same dtype and device. Raises a ValueError that names `allowed` if it is empty, and one that names an id that is below
-    0 or not below V.
+    `allowed` is a list, a set, the keys of a dict or an int64 tensor (n,), whose ids may repeat; with a tensor it takes
+    less time. After a softmax, the allowed ids have the same proportions as before, and the others have probability 0.
+    Logits that stay are unchanged, with the same dtype and device. The result is used without gradient. Raises a
+    ValueError that names `allowed` if it is empty, and one that names an id that is below 0 or not below V.
     """
-    # TODO 1: check the ids
+    # TODO 1: make an int64 tensor of the ids, on the device of the logits, and check it
     # TODO 2: make a new tensor of -inf, and copy the allowed logits into it
     raise NotImplementedError
 
@@ -112,15 +120,15 @@ def generate_matching(
 ) -> list[int]:
     """Let a model continue a prompt with at most max_new_tokens tokens whose bytes together match; return their ids.
 
-    `tokens[i]` are the bytes of the id i; the prompt need not match anything. A token may come next if, after it, the text can still
-    be completed within max_new_tokens. If the text matches, eos_id may come next too: it ends the text, is not in the result and
-    does not count as a token, and its own bytes are never written. The text also ends where no token may come next. So without
-    eos_id, the model goes on as long as it can.
+    `tokens[i]` are the bytes of the id i; the prompt need not match anything. A token may come next if, after it, the
+    text can still be completed within max_new_tokens. If the text matches, eos_id may come next too: it ends the text,
+    is not in the result and does not count as a token, and its own bytes are never written. The text also ends where no
+    token may come next. So without eos_id, the model goes on as long as it can.
 
-    If only one id may come next, it is taken without asking the model. Otherwise the model is called once, and sample_next_token
-    chooses from the constrained logits, with the temperature and the generator. The result always matches. Raises a ValueError that
-    names max_new_tokens, before the model is called, if no text of so few tokens matches. Runs in eval mode without gradient, and
-    restores each module's mode. The model may be on any device.
+    If only one id may come next, it is taken without asking the model. Otherwise the model is called once, and
+    sample_next_token chooses from the constrained logits, with the temperature and the generator. The result always
+    matches. Raises a ValueError that names max_new_tokens, before the model is called, if no text of so few tokens
+    matches. Runs in eval mode without gradient, and restores each module's mode. The model may be on any device.
     """
     # TODO 1: make the table; eos_id has no bytes there. With tokens_to_end (below), check that max_new_tokens suffices
     # TODO 2: repeat: collect the ids that may come next; stop if there are none
@@ -132,18 +140,18 @@ def generate_matching(
 class JsonGuide:
     """Says byte by byte how a JSON text may go on, so that the schema holds for it.
 
-    A schema is a dict. It has an "enum", a list of texts, numbers, booleans or None: the value is one of them. Or it has a "type":
-    "string", "number", "integer", "boolean", "null", "array" with the schema of all "items", or "object" with "properties", a dict
-    from names to schemas, and "required", a list of names. `check_schema` (below) raises a ValueError for everything else, and says
-    what and where.
+    A schema is a dict. It has an "enum", a list of texts, numbers, booleans or None: the value is one of them. Or it
+    has a "type": "string", "number", "integer", "boolean", "null", "array" with the schema of all "items", or "object"
+    with "properties", a dict from names to schemas, and "required", a list of names. `check_schema` (below) raises a
+    ValueError for everything else, and says what and where.
 
-    The text is written as by json.dumps(value, ensure_ascii=False): ", " and ": " are the only white space outside texts. The
-    properties of an object come in the order of the schema, each at most once, those that are not required perhaps not at all, and
-    no others. Names and the values of an enum are written exactly as by `dumps` (below). How the other texts and numbers are written
-    is in JSON_PATTERNS (below).
+    The text is written as by json.dumps(value, ensure_ascii=False): ", " and ": " are the only white space outside
+    texts. The properties of an object come in the order of the schema, each at most once, those that are not required
+    perhaps not at all, and no others. Names and the values of an enum are written exactly as by `dumps` (below). How
+    the other texts and numbers are written is in JSON_PATTERNS (below).
 
-    Attribute: `automaton`, which accepts exactly these texts, for token_table and generate_matching. Raises a ValueError if it would
-    have more than MAX_STATES states.
+    Attribute: `automaton`, which accepts exactly these texts, for token_table and generate_matching. Raises a
+    ValueError if it would have more than MAX_STATES states.
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -154,28 +162,31 @@ class JsonGuide:
         """Return a tree (see build_automaton) for the JSON texts of a schema. (Not tested by itself.)"""
         # TODO 2: an enum: `literal` (below) makes the tree of a fixed text
         # TODO 3: an array: perhaps nothing between [ and ], or one item and any number of items behind a comma
-        # TODO 4: an object, from its last property to the first: build what may follow if nothing has been written yet, and what may
-        #         follow behind a value, which begins with ", " or is empty; a property that is not required may be left out
+        # TODO 4: an object, from its last property to the first: build what may follow if nothing has been written yet,
+        #         and what may follow behind a value, which begins with ", " or is empty; a property that is not
+        #         required may be left out
         # TODO 5: the other types have their patterns in JSON_PATTERNS
         raise NotImplementedError
 
     def allowed(self, text_so_far: bytes) -> set[bytes]:
         """Return what may come next: single bytes such as b"a", and b"" if the text may end here.
 
-        A byte may come next if the text with it can still be completed. If text_so_far is itself no beginning of a text that the
-        guide accepts, the result is the empty set.
+        A byte may come next if the text with it can still be completed. If text_so_far is itself no beginning of a text
+        that the guide accepts, the result is the empty set.
         """
-        # TODO 6: make the steps of the text with the automaton; then find the bytes that can follow, and whether the text may end
+        # TODO 6: make the steps of the text with the automaton; then find the bytes that can follow, and whether the
+        #         text may end
         raise NotImplementedError
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Any]] | None:
-    """Read the first call of a tool in what a model wrote: return the tool's name and its arguments, or None without a call.
+    """Read the first call of a tool in a model's text: return the tool's name and its arguments, or None without a call.
 
-    A call begins with CALL and ends before the next END_OF_CALL. Between them is a JSON object with exactly two keys: "name", a text,
-    and "arguments", an object. What is before and behind the call does not matter. A text without CALL has no call. Raises a
-    ValueError that says what is wrong if END_OF_CALL is missing, if what is between is no JSON or too deeply nested for json.loads, or
-    if it is another value. NaN and Infinity are no JSON. Nothing in the text is ever run.
+    A call begins with CALL and ends before the next END_OF_CALL. Between them is a JSON object with exactly two keys:
+    "name", a text, and "arguments", an object. What is before and behind the call does not matter. A text without CALL
+    has no call. Raises a ValueError that says what is wrong if END_OF_CALL is missing, if what is between is no JSON or
+    too deeply nested for json.loads, or if it is another value. NaN and Infinity are no JSON. Nothing in the text is
+    ever run.
     """
     # TODO 1: find CALL; without it, return None. Find END_OF_CALL behind it
     # TODO 2: read what is between with json.loads; it may raise a RecursionError too, and its parse_constant is for NaN
@@ -191,16 +202,18 @@ def run_tools(
 ) -> list[dict[str, str]]:
     """Let a model call tools until it answers; return all messages, first those given, at the end the answer.
 
-    A message has a "role" and a "content". `model_step` gets a list of all messages so far and returns the next text of the model, a
-    message of the role "assistant". A text without a call is the answer. A call runs tools[name](**arguments), and the next message
-    has the role "user" and the content RESULT, what came back, END_OF_RESULT, without anything between them. What came back is
-    str(result). If something went wrong, it is a text that begins with "error: " and says what: for an unknown tool its name and the
-    names of the tools; otherwise the class and the message of the exception, whether parse_call raised it or the call of the tool,
-    for example because of wrong arguments.
+    A message has a "role" and a "content". `model_step` gets a list of all messages so far and returns the next text of
+    the model, a message of the role "assistant". A text without a call is the answer. A call runs
+    tools[name](**arguments), and the next message has the role "user" and the content RESULT, what came back,
+    END_OF_RESULT, without anything between them. What came back is str(result). If something went wrong, it is a text
+    that begins with "error: " and says what: for an unknown tool its name and the names of the tools; otherwise the
+    class and the message of the exception, whether parse_call raised it or the call of the tool, for example because of
+    wrong arguments.
 
-    The model is asked at most `limit` times. If its last text has a call too, that call does not run, and instead of the text, the last
-    message of the assistant is a sentence that names the limit. `messages` is not changed. An exception that is no Exception, such as
-    KeyboardInterrupt, ends everything. Raises a ValueError that names `limit` if it is below 1.
+    The model is asked at most `limit` times. If its last text has a call too, that call does not run, and instead of
+    the text, the last message of the assistant is a sentence that names the limit. `messages` is not changed. An
+    exception that is no Exception, such as KeyboardInterrupt, ends everything. Raises a ValueError that names `limit`
+    if it is below 1.
     """
     # TODO 1: check the limit, and copy the messages
     # TODO 2: at most `limit` times: ask the model. If parse_call finds no call, add the text and return
@@ -229,7 +242,10 @@ def tokens_to_end(table: Table, accepting: Collection[int]) -> dict[int, int]:
 
 
 def next_logits(model: nn.Module, ids: Sequence[int]) -> Tensor:
-    """Call the model once, and return the logits of the token after `ids`, (V,); what the model sees is as in `generate` (chapter 9)."""
+    """Call the model once, and return the logits of the token after `ids`, (V,).
+
+    The model sees as much as in `generate` of chapter 9.
+    """
     config = getattr(model, "config", None)
     window = config.max_len if getattr(config, "positions", None) in ("learned", "sinusoidal") else len(ids)
     with looking_at(model):
@@ -242,7 +258,8 @@ def number_states(
 ) -> Automaton:
     """Give the start and everything that moves lead to a number, and return them as an automaton.
 
-    `moves(state)` returns the next state for each byte that can follow. Raises a ValueError for more than MAX_STATES states.
+    `moves(state)` returns the next state for each byte that can follow. Raises a ValueError for more than MAX_STATES
+    states.
     """
     numbers, found, table = {start: 0}, [start], []
     for state in found:  # it grows meanwhile
@@ -250,7 +267,7 @@ def number_states(
         for byte, after in moves(state).items():
             if after not in numbers:
                 if len(found) == MAX_STATES:
-                    raise ValueError(f"the automaton needs more than {MAX_STATES} states; allow shorter or simpler texts")
+                    raise ValueError(f"the automaton has more than {MAX_STATES} states; allow simpler texts")
                 numbers[after] = len(found)
                 found.append(after)
             row[byte] = numbers[after]
@@ -260,8 +277,11 @@ def number_states(
 
 
 def group_bytes(pairs: Collection[tuple[Collection[int], Stack]]) -> list[tuple[list[int], frozenset[Stack]]]:
-    """Which bytes lead to the same stacks? Each pair is a set of bytes, and the stack to which they lead; return pairs of such bytes and
-    all the stacks to which they lead."""
+    """Group the bytes that lead to the same stacks.
+
+    Each pair is a set of bytes, and one stack to which each of them leads. Returns pairs: bytes, and all stacks to
+    which they lead.
+    """
     stacks: dict[frozenset[int], set[Stack]] = {}
     for values, stack in pairs:
         stacks.setdefault(frozenset(values), set()).add(stack)
@@ -318,14 +338,15 @@ SPECIAL = "\\.[](){}?*+|^$"
 def parse_pattern(pattern: str) -> Tree:
     """Return the tree of a pattern, which is a part of the regular expressions of `re`, for the whole text.
 
-    A character stands for itself. A backslash stands before one of \\ . [ ] ( ) { } ? * + | ^ $ or another character that is no letter
-    or digit and means it; \\n, \\r and \\t are a line end, a return and a tabulator. `.` is every character but a line end.
-    [abx-z] is one of these characters, [^abx-z] every other one; there \\ ] ^ and - need a backslash, but - not as the first or last
-    character. \\d is [0-9], \\w is [A-Za-z0-9_], and \\s is a space or one of the characters 9 to 13, also inside [ ]. Behind a
-    character, a class or a group ( ) come at most one of ? * + {m} {m,} {m,n}. a|b is a or b, and each side may be empty.
+    A character stands for itself. A backslash stands before one of \\ . [ ] ( ) { } ? * + | ^ $ or another character
+    that is no letter or digit and means it; \\n, \\r and \\t are a line end, a return and a tabulator. `.` is every
+    character but a line end. [abx-z] is one of these characters, [^abx-z] every other one; there \\ ] ^ and - need a
+    backslash, but - not as the first or last character. \\d is [0-9], \\w is [A-Za-z0-9_], and \\s is a space or one of
+    the characters 9 to 13, also inside [ ]. Behind a character, a class or a group ( ) come at most one of ? * + {m}
+    {m,} {m,n}. a|b is a or b, and each side may be empty.
 
-    Raises a ValueError with the place for everything else, for more than MAX_CHARACTERS characters, for groups more than MAX_DEPTH
-    deep, and for a tree of more than MAX_SIZE bytes with all copies of what is repeated.
+    Raises a ValueError with the place for everything else, for more than MAX_CHARACTERS characters, for groups more
+    than MAX_DEPTH deep, and for a tree of more than MAX_SIZE bytes with all copies of what is repeated.
     """
     return _PatternReader(pattern).read()
 
@@ -552,8 +573,8 @@ def literal(text: str) -> Tree:
     return Concat(tuple(Byte(frozenset([byte])) for byte in text.encode()))
 
 
-# In a text: every character but ", \ and the first 32, or an escape of two characters. A number has at most 15 digits before the point
-# and at most 15 behind it, and no exponent.
+# In a text: every character but ", \ and the first 32, or an escape of two characters. A number has at most 15 digits
+# before the point and at most 15 behind it, and no exponent.
 INTEGER = "-?(0|[1-9][0-9]{0,14})"
 JSON_PATTERNS = {
     "string": '"([^"\\\\\0-\x1f]|\\\\["\\\\/bfnrt])*"',
@@ -570,9 +591,10 @@ KEYS = {"object": ("properties", "required", "additionalProperties"), "array": (
 def check_schema(schema: Any, place: str = "$", depth: int = 1, size: list[int] | None = None) -> None:
     """Raise a ValueError that says what and where if JsonGuide does not support a schema.
 
-    `place` is such as $.address.city or $.names[]. "title", "description", "default", "examples", "$schema" and "$comment" change
-    nothing, and so does a boolean "additionalProperties". An enum may have a "type", and its values must fit it. Schemas are at most MAX_DEPTH deep, and have at
-    most MAX_SIZE names, values, and characters in them together.
+    `place` is such as $.address.city or $.names[]. "title", "description", "default", "examples", "$schema" and
+    "$comment" change nothing, and so does a boolean "additionalProperties". An enum may have a "type", and its values
+    must fit it. Schemas are at most MAX_DEPTH deep. Schemas, names, values and the characters in them are together at
+    most MAX_SIZE.
     """
     size = size or [0]
 
@@ -595,7 +617,7 @@ def check_schema(schema: Any, place: str = "$", depth: int = 1, size: list[int] 
         raise wrong(f"the type {kind!r} is not one of {', '.join(TYPES)}")
     if kind is None and "enum" not in schema:
         raise wrong('it has neither a "type" nor an "enum"')
-    known = ("type", "enum") if "enum" in schema else ("type", *KEYS.get(kind, ()))
+    known = ("type", "enum") if "enum" in schema else ("type", *KEYS.get(kind or "", ()))
     for key in schema:
         if key not in known and key not in NOTES:
             raise wrong(f"{key!r} is not supported here")
