@@ -32,6 +32,7 @@ import torch
 from torch import Tensor, nn
 
 from .ch09_sampling import looking_at, sample_next_token
+from .ch16_published_model import byte_names
 
 Automaton = tuple[int, set[int], Callable[[int, int], "int | None"]]
 Table = dict[int, dict[int, int]]
@@ -110,7 +111,7 @@ def constrain(logits: Tensor, allowed: Collection[int] | Tensor) -> Tensor:
 
 def generate_matching(
     model: nn.Module,
-    tokens: Sequence[bytes],
+    tokenizer: Any,
     prompt_ids: Sequence[int],
     automaton: Automaton,
     max_new_tokens: int,
@@ -120,8 +121,8 @@ def generate_matching(
 ) -> list[int]:
     """Let a model continue a prompt with at most max_new_tokens tokens whose bytes together match; return their ids.
 
-    `tokens[i]` are the bytes of the id i; the prompt need not match anything. A token may come next if, after it, the
-    text can still be completed within max_new_tokens. If the text matches, eos_id may come next too: it ends the text,
+    `token_bytes(tokenizer)` (below) returns the bytes of each id. The prompt need not match anything. A token may come
+    next if, after it, the text can still be completed within max_new_tokens. If the text matches, eos_id may come next too: it ends the text,
     is not in the result and does not count as a token, and its own bytes are never written. The text also ends where no
     token may come next. So without eos_id, the model goes on as long as it can.
 
@@ -130,7 +131,8 @@ def generate_matching(
     matches. Raises a ValueError that names max_new_tokens, before the model is called, if no text of so few tokens
     matches. Runs in eval mode without gradient, and restores each module's mode. The model may be on any device.
     """
-    # TODO 1: make the table; eos_id has no bytes there. With tokens_to_end (below), check that max_new_tokens suffices
+    # TODO 1: make the table from token_bytes (below); eos_id has no bytes there. With tokens_to_end (below), check that
+    #         max_new_tokens suffices
     # TODO 2: repeat: collect the ids that may come next; stop if there are none
     # TODO 3: with one id, take it; otherwise get the logits from next_logits (below), constrain them, and choose
     # TODO 4: stop at eos_id; otherwise keep the id, and go to the state after it
@@ -223,6 +225,21 @@ def run_tools(
 
 
 # ---- given: the rest of the file is complete, and you need not change it
+
+
+def token_bytes(tokenizer: Any) -> list[bytes]:
+    """Return the bytes of each id of a tokenizer; those of a special token are empty.
+
+    A tokenizer may have them as a list `token_bytes`. The BPETokenizer of chapter 1 has them in `id_to_bytes`, and the
+    tokenizer of chapter 16 has their names in `tokens`, and its special tokens in `special`.
+    """
+    if hasattr(tokenizer, "token_bytes"):
+        return list(tokenizer.token_bytes)
+    if hasattr(tokenizer, "id_to_bytes"):
+        return [tokenizer.id_to_bytes[i] for i in range(tokenizer.vocab_size)]
+    byte_of = {name: byte for byte, name in byte_names().items()}
+    special = set(tokenizer.special)
+    return [b"" if token in special else bytes(byte_of[name] for name in token) for token in tokenizer.tokens]
 
 
 def tokens_to_end(table: Table, accepting: Collection[int]) -> dict[int, int]:
