@@ -257,6 +257,7 @@ def test_the_temperature_of_any_dtype_and_layout(learner, seed):
     """Logits of half precision are taken as the numbers that they are, and the arguments may be views."""
     logits, targets = noisy(seed, 30, 5, 3.0, 1.5)
     cases = [(logits.to(dtype), targets, f"of {str(dtype).removeprefix('torch.')} logits") for dtype in (torch.float32, torch.bfloat16, torch.float16)]
+    cases += [((8 * logits + 300).to(dtype), targets, f"of {str(dtype).removeprefix('torch.')} logits around 300") for dtype in (torch.bfloat16, torch.float16)]
     view = learner.bring(of_views)(learner.fit_temperature, logits, targets)
     fits(learner, cases)
     is_temperature(view, logits, targets, "of views")

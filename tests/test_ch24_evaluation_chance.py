@@ -120,11 +120,11 @@ def test_the_ends_are_quantiles_of_the_means(learner, seed):
     """A share (1 - level) / 2 of all means is below the lower end, and the same share is above the upper end. The values are skewed, so the interval has no middle at their mean. Without a level it is 0.95."""
     values = [round(math.exp(x), 3) for x in (1.5 * tensor(seed, 6)).tolist()]
     many, skewed = 4000, [0.0, 0.0, 0.0, 0.0, 1.0, 20.0]
-    cases = [(given, level) for given in (values, skewed) for level in (0.95, 0.8, 0.5)]
-    got = [interval(learner, given, seed + 1, level=level, resamples=many) for given, level in cases]
+    cases = [(numbers, level) for numbers in (values, skewed) for level in (0.95, 0.8, 0.5)]
+    got = [interval(learner, numbers, seed + 1, level=level, resamples=many) for numbers, level in cases]
     usual = interval(learner, values, seed + 2, resamples=3 * many)
-    for (given, level), found in zip(cases, got):
-        has_ends(found, means_of_resamples(given), level, many, f"for the values {given} with level = {level}")
+    for (numbers, level), found in zip(cases, got):
+        has_ends(found, means_of_resamples(numbers), level, many, f"for the values {numbers} with level = {level}")
     has_ends(usual, means_of_resamples(values), 0.95, 3 * many, f"for the values {values} without a level")
 
 
@@ -336,7 +336,7 @@ def test_with_more_differences_ways_are_drawn(learner, seed):
         (*tenths, 10),
     ]
     got = [learner.bring(p_values)(learner.paired_test, [x / unit for x in a], [y / unit for y in b], [seed]) for a, b, unit in cases]
-    for (a, b, unit), (found,) in zip(cases, got):
+    for (a, b, _), (found,) in zip(cases, got):
         differences = [x - y for x, y in zip(a, b) if x != y]
         number, p = found * 10_001, share_as_far(differences)
         many = len(differences)

@@ -31,6 +31,9 @@ def fit_temperature(logits, targets):
 
 
 # variant: the root of the slope that autograd gives, in temperature
+import torch.nn.functional as F
+
+
 def fit_temperature(logits, targets):
     assert len(logits) > 0, "logits is empty"
     z = logits.detach().double()
