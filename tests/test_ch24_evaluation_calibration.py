@@ -6,7 +6,7 @@ import math
 
 import torch
 from grader.runner.marks import exercise
-from grader.verdict.comparing import close, holds, refuses
+from grader.verdict.comparing import close, describe_value, holds, refuses
 from hypothesis import given, settings
 from memory_layouts import of_views
 from strategies import distinct, seeds, tensor
@@ -160,7 +160,7 @@ def best_temperature(logits, targets):
     return math.exp((cold + hot) / 2)
 
 
-def fits(learner, cases):
+def are_temperatures(learner, cases):
     """Each (logits, targets, what) gets a temperature whose loss is the smallest one."""
     got = [learner.fit_temperature(logits, targets) for logits, targets, _ in cases]
     for (logits, targets, what), mine in zip(cases, got):
@@ -170,9 +170,8 @@ def fits(learner, cases):
 def is_temperature(got, logits, targets, what):
     number = got.item() if isinstance(got, torch.Tensor) and got.numel() == 1 else got
     best = best_temperature(logits, targets)
-    if not isinstance(number, float | int) or not COLDEST * (1 - 1e-6) <= number <= HOTTEST * (1 + 1e-6):
-        close(number, best, f"the temperature {what}", tol=1e-3)  # says what came out
-        return
+    fits = isinstance(number, float | int) and COLDEST * (1 - 1e-6) <= number <= HOTTEST * (1 + 1e-6)
+    holds(fits, f"the temperature {what} should be a number from 0.01 to 100, {best:.6g}; the result is {describe_value(got)}")
     excess = loss_at(logits, targets, min(max(number, COLDEST), HOTTEST)) - loss_at(logits, targets, best)
     holds(
         excess <= 1.01e-6,
@@ -198,7 +197,7 @@ def test_three_of_four_right_make_the_probability_three_quarters(learner):
     """Two logits differ by k · log 3, and three of four answers are right. At the temperature k, the probability is 3 / 4, as it should be: nothing is better. k may be anywhere between the limits."""
     cases = [(*shares(k, 3, 1), f"of logits that differ by {k} · log 3, three of four right,") for k in (1.0, 3.0, 0.4, 25.0, 80.0, 0.05, 0.013)]
     cases.append((*shares(2.0, 9, 2), "of logits that differ by 2 · log 4.5, nine of eleven right,"))
-    fits(learner, cases)
+    are_temperatures(learner, cases)
 
 
 @exercise("fit_temperature", weight=3)
@@ -210,7 +209,7 @@ def test_the_cross_entropy_is_smallest(learner, n, seed):
     for scale, temperature in ((3.0, 2.0), (1.0, 0.5), (8.0, 8.0), (0.5, 1.0)):
         for dtype in DTYPES:
             cases.append((*noisy(seed, n.N, n.C, scale, temperature, dtype), f"of random logits of scale {scale:g}"))
-    fits(learner, cases)
+    are_temperatures(learner, cases)
 
 
 @exercise("fit_temperature", weight=2)
@@ -222,7 +221,7 @@ def test_larger_logits_get_a_higher_temperature(learner, seed):
     cases = [(factor * logits, targets, f"of the logits times {factor}") for factor in (1, 5, 0.2)]
     cases.append((logits + 50 * tensor(seed + 1, 30, 1, dtype=torch.float64), targets, "of logits with a number added to each row"))
     cases.append((logits.repeat(2, 1), targets.repeat(2), "of all rows twice"))
-    fits(learner, cases)
+    are_temperatures(learner, cases)
 
 
 @exercise("fit_temperature", weight=2)
@@ -230,7 +229,7 @@ def test_the_temperature_stays_within_its_limits(learner):
     """If all answers are right, a lower temperature is always better, down to 0.01. If most are wrong, a higher one is, up to 100."""
     right, wrong = torch.zeros(5, dtype=torch.long), torch.ones(5, dtype=torch.long)
     small = torch.tensor([[0.02, 0.0, -0.01]], dtype=torch.float64).repeat(5, 1)
-    fits(learner, [
+    are_temperatures(learner, [
         (small, right, "of answers that are all right, by a little,"), (40 * small, right, "of answers that are all right,"), (900 * small, right, "of answers that are all right, by much,"),
         (500 * small, wrong, "of answers that are all wrong,"), (small, wrong, "of answers that are all wrong, by a little,"), (*shares(-3.0, 4, 1), "of answers of which most are wrong,"),
         (*shares(400.0, 3, 1), "of answers that are right less often than any temperature allows,"), (small[:1], right[:1], "of a single row,"),
@@ -247,7 +246,7 @@ def test_large_logits_do_not_overflow(learner, seed):
     cases.append((1e4 * logits, targets, "of logits as large as 10,000, some of them wrong,"))
     cases.append((1e4 * logits.sign() + logits, logits.argmax(1), "of logits of about 10,000 and -10,000, all of them right,"))
     cases.append(((20 * logits).float(), targets, "of float32 logits of scale 60"))
-    fits(learner, cases)
+    are_temperatures(learner, cases)
 
 
 @exercise("fit_temperature")
@@ -259,7 +258,7 @@ def test_the_temperature_of_any_dtype_and_layout(learner, seed):
     cases = [(logits.to(dtype), targets, f"of {str(dtype).removeprefix('torch.')} logits") for dtype in (torch.float32, torch.bfloat16, torch.float16)]
     cases += [((8 * logits + 300).to(dtype), targets, f"of {str(dtype).removeprefix('torch.')} logits around 300") for dtype in (torch.bfloat16, torch.float16)]
     view = learner.bring(of_views)(learner.fit_temperature, logits, targets)
-    fits(learner, cases)
+    are_temperatures(learner, cases)
     is_temperature(view, logits, targets, "of views")
 
 

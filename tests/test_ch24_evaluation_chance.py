@@ -359,9 +359,8 @@ def test_the_p_value_is_never_0(learner):
 @given(seed=seeds)
 def test_ways_are_drawn_with_the_generator(learner, seed):
     """Two generators with the same seed give the same p-value, and other seeds give others."""
-    a, b = whole(seed, 26, 40), [40 - x for x in whole(seed, 26, 40)]
-    a = [x + 3 if x == y else x for x, y in zip(a, b)]
-    found = learner.bring(p_values)(learner.paired_test, [2 * x + 1 for x in a], [2 * y for y in b], [seed, seed, *range(seed + 1, seed + 6)])
+    differences = [(i % 7 + 1) * (-1 if i % 3 == 1 else 1) for i in range(26)]  # p is 0.2
+    found = learner.bring(p_values)(learner.paired_test, differences, [0] * 26, [seed, seed, *range(seed + 1, seed + 6)])
     holds(found[0] == found[1], f"two generators with the same seed give the p-values {found[0]:.4f} and {found[1]:.4f}")
     holds(any(other != found[0] for other in found[2:]), f"six seeds give the same p-value, {found[0]:.4f}")
 
@@ -461,6 +460,7 @@ def test_plans_that_cannot_be_are_refused(learner):
         refuses(lambda accuracy=accuracy: learner.questions_needed(accuracy, 0.3), naming={"accuracy": accuracy}, because="an accuracy is from 0 to 1")
     for difference in (0, -0.2, 0.6):
         refuses(lambda difference=difference: learner.questions_needed(0.5, difference), naming={"difference": difference}, because="the second model must be better, and right with a probability of at most 1")
-    for power in (80, 1, 0.5, 0.2, -0.8):
+    refuses(lambda: learner.questions_needed(1, 0.1), naming={"difference": 0.1}, because="nothing is better than a model that is always right")
+    for power in (80, 1.5, 1, 0.5, 0.2, -0.8):
         refuses(lambda power=power: learner.questions_needed(0.5, 0.1, power), naming={"power": power}, because="a power is between 0.5 and 1")
     planned(learner, [(0.5, 0.1), (0.5, 0.1, 0.6)])

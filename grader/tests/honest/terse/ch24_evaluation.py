@@ -31,7 +31,7 @@ def paired_test(a, b, generator=None):
         return (1 + (sums.abs() >= seen).sum().item()) / (1 + 10**4)
     sums = torch.zeros(1, dtype=torch.float64)
     for x in d.tolist():
-        sums = (sums[:, None] + torch.tensor([x, -x])).flatten()
+        sums = (sums[:, None] + torch.tensor([x, -x], dtype=torch.float64)).flatten()
     return (sums.abs() >= seen).double().mean().item()
 
 
