@@ -175,7 +175,7 @@ def test_of_several_answers_the_best_one_counts(learner):
     """The result is the largest of those of all answers, wherever that is in the list; their words are not put together. Answers may be a tuple."""
     answers = ["Paris", "in Paris", "the capital of France", "Lyon"]
     orders = [answers, answers[::-1], answers[2:] + answers[:2], tuple(answers)]
-    check_f1(learner, [(text, order) for text in ("in Paris", "capital", "Rome", "Paris the capital") for order in orders] + [("Rome and Paris", ["Rome", "Paris"])])
+    check_f1(learner, [(text, order) for text in ("in Paris", "capital", "Rome", "Paris the capital") for order in orders] + [("Rome and Paris", ["Rome", "Paris"]), ("red car", ["red", "a red car, old, blue and green"])])
 
 
 @exercise("token_f1", weight=2)
@@ -267,7 +267,7 @@ def test_impossible_numbers_of_answers_are_refused(learner):
     fine = [learner.pass_at_k(4, 0, 4), learner.pass_at_k(4, 4, 1), learner.pass_at_k(5, 2, 1)]
     for n, correct in ((4, 5), (4, -1), (3, 9), (1, 2)):
         refuses(lambda n=n, c=correct: learner.pass_at_k(n, c, 1), naming={"correct": correct}, because=f"{n} answers cannot have {correct} right ones")
-    for n, correct, k in ((4, 2, 0), (4, 2, 5), (4, 0, 7), (4, 4, 6), (4, 2, -1)):
+    for n, correct, k in ((4, 2, 5), (4, 0, 7), (4, 4, 6), (4, 2, 0), (4, 2, -1)):
         refuses(lambda n=n, c=correct, k=k: learner.pass_at_k(n, c, k), naming={"k": k}, because=f"{k} of {n} answers cannot be chosen")
     close(fine, [0.0, 1.0, 0.4], "pass_at_k(4, 0, 4), pass_at_k(4, 4, 1) and pass_at_k(5, 2, 1)")
 
@@ -297,8 +297,8 @@ def check_contaminated(learner, cases):
 def test_n_words_in_a_row_are_enough(learner, n, start):
     """One run of n words that is in the training texts is enough, at the beginning, in the middle or at the end of the example. One word less is not. The result is a bool."""
     grams, run = ngrams(CORPUS, n), CORPUS.split()[start : start + n]
-    inside = " ".join(["so", "then", *run, "it", "was"])
-    shorter = " ".join(["so", "then", *run[:-1], "it", "was"])
+    inside = " ".join(["so", *run, "it", "was"])
+    shorter = " ".join(["so", *run[:-1], "it", "was"])
     check_contaminated(learner, [(text, grams, n) for text in (inside, shorter, " ".join(["so", *run]), " ".join([*run, "it"]), " ".join(run), CORPUS, "so it was not in any of them")])
 
 
@@ -314,7 +314,7 @@ def test_case_marks_and_articles_do_not_matter(learner):
 def test_words_must_follow_each_other(learner):
     """The same words in another order, with another word between them, or spread over several n-grams are not found. Nor are parts of words, or n-grams of another length."""
     grams = ngrams(CORPUS, 3)
-    texts = ["paris through flows", "flows through big paris", "which flows under bridges", "river paris how", "low through pari", "through paris", "flows through parisian", "flows through paris"]
+    texts = ["ows through pari", "paris through flows", "flows through big paris", "which flows under bridges", "river paris how", "through paris", "flows through parisian", "flows through paris"]
     check_contaminated(learner, [(text, grams, 3) for text in texts] + [("which river flows", ngrams(CORPUS, 2), 3), ("which river", grams, 2), ("x flows y", {"flows"}, 1), ("paris", {"paris and under"}, 3)])
 
 

@@ -73,10 +73,11 @@ def test_a_score_needs_a_known_kind_tokens_and_bytes(learner):
     fine = [learner.choice_score([-2.0, -4.0], 1, kind) for kind in KINDS]
     for kind in ("word", "bytes", "Sum", ""):
         refuses(lambda kind=kind: learner.choice_score([-1.0, -2.0], 6, kind), naming={"kind": kind}, because="there are only sum, token and byte")
-    for kind in KINDS:
-        refuses(lambda kind=kind: learner.choice_score([], 6, kind), naming=("log_probs",), because="a choice has at least one token", example="log_probs is empty")
+    for kind in ("token", "byte", "sum"):
+        refuses(lambda kind=kind: learner.choice_score([], 6, kind), naming=("log_probs",), because=f"a choice has at least one token, also for kind {kind!r}", example="log_probs is empty")
+    for kind in ("byte", "token", "sum"):
         for n in (0, -3):
-            refuses(lambda kind=kind, n=n: learner.choice_score([-1.0, -2.0], n, kind), naming={"n_bytes": n}, because="a choice has at least one byte")
+            refuses(lambda kind=kind, n=n: learner.choice_score([-1.0, -2.0], n, kind), naming={"n_bytes": n}, because=f"a choice has at least one byte, also for kind {kind!r}")
     close(fine, [-6.0, -3.0, -6.0], "the scores of [-2.0, -4.0] with n_bytes = 1, as sum, token and byte")
 
 
@@ -169,12 +170,22 @@ def bytes_and(merged, *parts):
     return [id for part in parts for id in ([names[part]] if part in names else list(part.encode()))]
 
 
+class FromTheRight:
+    """A tokenizer that cuts a number into groups of three digits from the right, and anything else into characters."""
+
+    def encode(self, text):
+        import re
+
+        groups = re.findall(r"\d{1,3}(?=(?:\d{3})*(?!\d))|\D", text)
+        return [ord(group) if len(group) == 1 else 100 * len(group) - 72 + int(group) for group in groups]
+
+
 PAIRS = (("t", " "), ("a", "t"), (" ", "b"), ("o", "n"), (".", "."), ("..", "."))
 
 
 @exercise("score_choices", weight=3)
 def test_text_is_encoded_as_a_whole(learner):
-    """The model reads the ids of question + choice. A token that is partly question and partly choice counts as the choice's, and so does each one from where these ids and those of the question alone first differ. Each choice has its own beginning."""
+    """The model reads the ids of question + choice. A token that is partly question and partly choice counts as the choice's, and so does each one from where these ids and those of the question alone first differ, although later ones may be equal again: "7=22 222" goes on as "7=222 222". Each choice has its own beginning."""
     tokenizer, V = learner.BPETokenizer(merges(*PAIRS)), 256 + len(PAIRS)
 
     def ids(*parts):
@@ -190,6 +201,10 @@ def test_text_is_encoded_as_a_whole(learner):
     for question, choices, *_ in cases:
         for kind in KINDS:
             found.append(learner.score_choices(learner.bring(Mixing)(V), tokenizer, question, choices, kind))
+    question, choices, groups = "7=22222", ["2", "0", ".5", "222"], FromTheRight()
+    numbers = learner.score_choices(learner.bring(Mixing)(1228), learner.bring(FromTheRight)(), question, choices, "sum")
+    expected = scores_of_ids(groups.encode(question), [groups.encode(question + choice) for choice in choices], choices, "sum", 1228)
+    close(numbers, expected, f"the scores of {choices} after {question!r}, by a tokenizer that groups digits from the right", tol=1e-4)
     for i, got in enumerate(found):
         (question, choices, asked, texts), kind = cases[i // 3], KINDS[i % 3]
         close(got, scores_of_ids(asked, texts, choices, kind, V), f"the scores of kind {kind!r} of {choices} after {question!r}", tol=1e-4)

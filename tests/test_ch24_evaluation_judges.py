@@ -162,6 +162,6 @@ def test_a_judge_that_says_something_else_is_refused(learner):
     fine = [judged(learner, "x", "y", "first", "second"), judged(learner, "x", "y", "tie", "tie")]
     for word in ("a", "First", "neither", "firstly", "", None, 1):
         for said in SAYINGS:
-            for words in ((word, said), (said, word)):
-                refuses(lambda words=words: judged(learner, "x", "y", *words), naming=("judge", str(word)), because=f"the judge said {word!r}", example="the judge said {word!r}")
+            for words in ((word, word), (said, word), (word, said)):
+                refuses(lambda words=words: judged(learner, "x", "y", *words), naming=("judge", str(word)), because=f"the judge says {words[0]!r}, and then {words[1]!r}", example="the judge said {word!r}")
     same(fine, ["a", "tie"], "the verdict over a judge that prefers a twice, and over one that says tie twice")
