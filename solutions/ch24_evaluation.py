@@ -66,8 +66,8 @@ def score_choices(model: nn.Module, tokenizer: Any, question: str, choices: Sequ
     ### BEGIN SOLUTION
     if len(choices) == 0:
         raise ValueError("choices is empty, but a question has at least one")
-    asked = list(tokenizer.encode(question))
-    texts = [list(tokenizer.encode(question + choice)) for choice in choices]
+    asked = tokenizer.encode(question)
+    texts = [tokenizer.encode(question + choice) for choice in choices]
     starts = [sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(asked, text))) for text in texts]
     for choice, text, start in zip(choices, texts, starts):
         if start == 0:
