@@ -53,11 +53,12 @@ def score_choices(model: nn.Module, tokenizer: Any, question: str, choices: Sequ
     A choice follows the question directly, as it is: its space at the beginning is a part of it. The model reads the ids of the
     whole text, tokenizer.encode(question + choice). The choice's tokens are all that come after what these ids have in common with
     tokenizer.encode(question) at their beginning: a token that is partly question and partly choice counts as the choice's. There is
-    no token for an end. n_bytes is the length of the choice in UTF-8.
+    no token for an end. `n_bytes` is the length of the choice in UTF-8.
 
-    `model(ids)` returns logits, (B, T) -> (B, T, V). It is called once, for all choices together: shorter texts are padded on the
-    right, with any id. No position of the model depends on a later one. The model computes in eval mode and without gradients, and
-    its mode is restored. It may be on any device and of any dtype; log probabilities are computed in float32.
+    `model(ids)` returns logits, (B, T) -> (B, T, V), or a tuple that begins with them. It is called once, for all choices together:
+    shorter texts are padded on the right, with any id that the model knows. No position of the model depends on a later one. The
+    model computes in eval mode and without gradients, and each module's mode is restored. It may be on any device and of any dtype;
+    log probabilities are computed in float32.
 
     Raises a ValueError that names `question` if the question's first token is not the first one of a whole text, since nothing could
     be before the choice's tokens, and one that names `choices` if there are none, or one of them adds no token.

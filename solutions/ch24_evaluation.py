@@ -48,11 +48,12 @@ def score_choices(model: nn.Module, tokenizer: Any, question: str, choices: Sequ
     A choice follows the question directly, as it is: its space at the beginning is a part of it. The model reads the ids of the
     whole text, tokenizer.encode(question + choice). The choice's tokens are all that come after what these ids have in common with
     tokenizer.encode(question) at their beginning: a token that is partly question and partly choice counts as the choice's. There is
-    no token for an end. n_bytes is the length of the choice in UTF-8.
+    no token for an end. `n_bytes` is the length of the choice in UTF-8.
 
-    `model(ids)` returns logits, (B, T) -> (B, T, V). It is called once, for all choices together: shorter texts are padded on the
-    right, with any id. No position of the model depends on a later one. The model computes in eval mode and without gradients, and
-    its mode is restored. It may be on any device and of any dtype; log probabilities are computed in float32.
+    `model(ids)` returns logits, (B, T) -> (B, T, V), or a tuple that begins with them. It is called once, for all choices together:
+    shorter texts are padded on the right, with any id that the model knows. No position of the model depends on a later one. The
+    model computes in eval mode and without gradients, and each module's mode is restored. It may be on any device and of any dtype;
+    log probabilities are computed in float32.
 
     Raises a ValueError that names `question` if the question's first token is not the first one of a whole text, since nothing could
     be before the choice's tokens, and one that names `choices` if there are none, or one of them adds no token.
@@ -65,8 +66,8 @@ def score_choices(model: nn.Module, tokenizer: Any, question: str, choices: Sequ
     ### BEGIN SOLUTION
     if len(choices) == 0:
         raise ValueError("choices is empty, but a question has at least one")
-    asked = list(tokenizer.encode(question))
-    texts = [list(tokenizer.encode(question + choice)) for choice in choices]
+    asked = tokenizer.encode(question)
+    texts = [tokenizer.encode(question + choice) for choice in choices]
     starts = [sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(asked, text))) for text in texts]
     for choice, text, start in zip(choices, texts, starts):
         if start == 0:
@@ -78,7 +79,9 @@ def score_choices(model: nn.Module, tokenizer: Any, question: str, choices: Sequ
     for row, text in zip(ids, texts):
         row[: len(text)] = torch.tensor(text)
     with looking_at(model):
-        log_probs = torch.log_softmax(model(ids).float(), dim=-1)  # (B, T, V)
+        output = model(ids)
+    logits = output[0] if isinstance(output, tuple) else output
+    log_probs = torch.log_softmax(logits.float(), dim=-1)  # (B, T, V)
     read = log_probs[:, :-1].gather(-1, ids[:, 1:, None])[..., 0].tolist()  # [b][t]: of token t + 1
     return [
         choice_score(row[start - 1 : len(text) - 1], len(choice.encode()), kind)
