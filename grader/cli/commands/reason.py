@@ -24,10 +24,10 @@ def reason(
 ) -> int:
     """Train a model to reason, on your own code of chapter 26.
 
-    A small Llama learns to add on a scratchpad, from right answers. Then rewards train it on numbers that are one digit
-    longer, twice: with the corrections of chapter 26, and as in chapter 17. The last sentences, and a page with curves,
-    say whether rewards taught something new, or only made some of the model's answers likelier. Control-C saves, and
-    --resume goes on from there."""
+    A small Llama learns to add on a scratchpad, from right answers. As soon as some of its answers to the longest sums
+    are right, rewards train it on these, twice: with the corrections of chapter 26, and as in chapter 17. The last
+    sentences, and a page with curves, say whether rewards taught something new, or only made some of the model's
+    answers likelier. Control-C saves, and --resume goes on from there."""
     if sentence := wrong_use(name, resume, {"steps": None, "minutes": minutes, "seed": seed}):
         print_error(sentence)
         return UNUSABLE
@@ -69,13 +69,13 @@ def _reason(run: Run) -> int:
 def _introduce(run: Run) -> None:
     """Print what is trained, and whose parts run."""
     from grader.chapters.ch26_reasoning.reasoning.reason_run import START
-    from grader.chapters.ch26_reasoning.reasoning.sums import DIGITS, NEW_DIGITS, Sum
+    from grader.chapters.ch26_reasoning.reasoning.sums import NEW_DIGITS, Sum
 
     console, example = make_console(), Sum(57, 68, 2)
     count = sum(parameter.numel() for parameter in run.models[START].adder.model.parameters())
     answers = f"{example.question} is answered by {example.answer(True)} or {example.answer(False)}"
-    print_wrapped(console, f"A Llama with {count:,} parameters learns sums of 1 to {DIGITS} digits: {answers}")
-    print_wrapped(console, f"Then rewards train it on sums of {NEW_DIGITS} digits, of which it has seen few.")
+    print_wrapped(console, f"A Llama with {count:,} parameters learns sums of 1 to {NEW_DIGITS} digits: {answers}")
+    print_wrapped(console, f"Then rewards train it on sums of {NEW_DIGITS} digits, which it gets right sometimes.")
     for sentence in run.own.sentences():
         print_wrapped(console, sentence)
     console.print()

@@ -17,7 +17,7 @@ from rich.text import Text
 MINUTES = 8.0
 ANSWER_STEPS = 1500  # at most: they end as soon as ENOUGH new answers are right, so that rewards have a beginning
 CHECK_STEPS, ENOUGH = 100, 0.2  # a check after so many steps
-REWARD_STEPS = 200  # of each recipe in MINUTES; twice as many in twice the time
+REWARD_STEPS = 300  # of each recipe in MINUTES; twice as many in twice the time
 ANSWERS_SHARE = 0.3  # of the time, at most
 TESTS_SHARE = 0.2  # of the time, at most, if each has more than the fewest questions
 TEST_SHARES = (0.25, 0.5, 0.75, 1.0)  # of the training on rewards, after which both models are tested

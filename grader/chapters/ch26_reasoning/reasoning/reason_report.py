@@ -24,7 +24,7 @@ from grader.chapters.ch26_reasoning.reasoning.reason_progress import (
 )
 from grader.chapters.ch26_reasoning.reasoning.reason_run import Run
 from grader.chapters.ch26_reasoning.reasoning.rewarding import RECIPES
-from grader.chapters.ch26_reasoning.reasoning.sums import DIGITS, NEW_DIGITS
+from grader.chapters.ch26_reasoning.reasoning.sums import NEW_DIGITS
 from grader.counts import format_count
 from grader.teaching.drawing import curves
 
@@ -236,7 +236,7 @@ def _how_it_was_made(run: Run) -> list[str]:
     progress = run.progress
     minutes = sum(progress.seconds.values()) / 60
     return [
-        f"{format_count(len(progress.losses), 'step')} on right answers, of which most have 1 to {DIGITS} digits, and "
+        f"{format_count(len(progress.losses), 'step')} on right answers with 1 to {NEW_DIGITS} digits, and "
         f"{format_count(progress.reward_steps_done, 'step')} of each recipe on rewards, seed {progress.seed}: "
         f"{minutes:.1f} minutes. Headway {progress.headway}.",
         "The recipe “with all corrections” has leave_one_out_advantages, informative_groups, asymmetric_policy_loss "
