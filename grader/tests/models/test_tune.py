@@ -17,7 +17,7 @@ from grader.chapters.ch17_fine_tuning.tuning.tasks import Question, TuneProblem
 from grader.chapters.ch17_fine_tuning.tuning.tuning_progress import ANSWERS_SHARE, Progress
 from grader.course.syllabus import EXERCISES
 from grader.models.own_parts import CodeProblem
-from grader.models.training import training_run
+from grader.models.training import interruptible_run, training_run
 from own_models import solved
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -331,7 +331,8 @@ def test_a_time_that_is_too_short_is_refused_while_it_runs_and_the_usual_time_is
         return tuning_run.begin(tunings.open(tiny_gguf), "sums", name, 0, minutes, None)
 
     clock = Clock(12.0)
-    monkeypatch.setattr(tuning_run, "time", clock)
+    for module in (tuning_run, interruptible_run):
+        monkeypatch.setattr(module, "time", clock)
     with pytest.raises(TuneProblem, match=r"1 minute is too short for Tiny-Llama at the present speed of this machine; give more time: `headway tune --task sums --base .*gguf --minutes ([5-9]|1\d)`"):
         tuning_run.run(begin("short", 1.0), Silent())
     assert clock.now <= 100
