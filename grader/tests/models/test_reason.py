@@ -27,6 +27,7 @@ from grader.chapters.ch26_reasoning.reasoning.reason_progress import Progress
 from grader.chapters.ch26_reasoning.reasoning.sums import Sum
 from grader.console.output import hide_progress
 from grader.models import checkpoint
+from grader.models.checkpoint import CheckpointProblem
 from grader.models.own_parts import CodeProblem
 from own_models import solved
 from page_layout import misfits
@@ -227,7 +228,7 @@ def test_files_that_cannot_be_used_get_one_sentence(runs):
     assert "do not fit your Llama" in said()
     with pytest.raises(ReasonProblem, match="there is no run 'nothing'; you have mine"):
         runs.resume("nothing")
-    with pytest.raises(ReasonProblem, match="there is a checkpoint mine already"):
+    with pytest.raises(CheckpointProblem, match="there is a checkpoint mine already"):
         runs.begin("mine")
 
 

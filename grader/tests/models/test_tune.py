@@ -16,6 +16,7 @@ from grader.chapters.ch17_fine_tuning.tuning.evaluation import Evaluation
 from grader.chapters.ch17_fine_tuning.tuning.tasks import Question, TuneProblem
 from grader.chapters.ch17_fine_tuning.tuning.tuning_progress import ANSWERS_SHARE, Progress
 from grader.course.syllabus import EXERCISES
+from grader.models.checkpoint import CheckpointProblem
 from grader.models.own_parts import CodeProblem
 from grader.models.training import interruptible_run, training_run
 from own_models import solved
@@ -260,7 +261,7 @@ def test_files_that_cannot_be_used_get_one_sentence(tunings, tiny_gguf):
         adapters.merge(base.parts, base.model, saved)
     with pytest.raises(TuneProblem, match="there are no adapters 'nothing'; you have "):
         adapters.read("nothing")
-    with pytest.raises(TuneProblem, match="there is a checkpoint mine already"):
+    with pytest.raises(CheckpointProblem, match="there is a checkpoint mine already"):
         tunings.begin(tiny_gguf, "mine")
     with pytest.raises(TuneProblem, match="has no digits, so it cannot learn sums"):
         tunings.begin("stories", "third", "sums")

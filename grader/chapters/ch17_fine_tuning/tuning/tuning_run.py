@@ -48,7 +48,7 @@ from grader.models.own_parts import OwnParts, closing_after_failure
 from grader.models.training.interruptible_run import Interrupted, restore_optimizer, saving, take_steps, timed
 from grader.models.training.live_page import Page
 from grader.models.training.trainer import ClippingOptimizer, NotANumber, prepare_torch, read_state
-from grader.models.training.training_run import free_name
+from grader.models.training.training_run import new_folder
 from grader.teaching.walks.parts import hidden_prints
 from torch import Tensor, nn
 
@@ -219,13 +219,9 @@ def begin(
     opening_seconds: float = 0.0,
 ) -> Tuning:  # fmt: skip
     """A new tuning of this base, which it takes over. The time in which it was opened counts. Without minutes, it takes
-    as long as usual, or longer on a slow machine. TuneProblem if it cannot begin."""
+    as long as usual, or longer on a slow machine. TuneProblem or CheckpointProblem if it cannot begin."""
     with closing_after_failure(base.own):
-        folder = checkpoint.CHECKPOINTS / (name or free_name(f"{task}-{base.kind}"))
-        if folder.exists():
-            raise TuneProblem(
-                f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
-            )
+        folder = new_folder(name, f"{task}-{base.kind}")
         most, length = find_task(base.kind, task).answer_steps, minutes or MINUTES_BY_BASE[base.kind]
         progress = Progress(base.kind, base.place, task, seed, length, most, steps)
         progress.seconds["opening"] = opening_seconds

@@ -54,7 +54,7 @@ from grader.models.training.interruptible_run import (
 )
 from grader.models.training.live_page import Page
 from grader.models.training.trainer import NotANumber, prepare_torch, read_state
-from grader.models.training.training_run import free_name
+from grader.models.training.training_run import new_folder
 from grader.teaching.walks.parts import hidden_prints
 from torch import Tensor
 
@@ -103,15 +103,11 @@ def begin(
     base: str | None, layer: int | None, n_features: int | None, k: int | None, name: str | None, seed: int,
     minutes: float | None, report_progress: ProgressReporter,
 ) -> Run:  # fmt: skip
-    """A new run. FeaturesProblem if it cannot begin."""
+    """A new run. FeaturesProblem or CheckpointProblem if it cannot begin."""
     began = time.monotonic()
     models = open_models(base, report_progress)
     with closing_after_failure(models.own):
-        folder = checkpoint.CHECKPOINTS / (name or free_name(f"features-{models.stories.name}"))
-        if folder.exists():
-            raise FeaturesProblem(
-                f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
-            )
+        folder = new_folder(name, f"features-{models.stories.name}")
         n_layers, width = models.stories.n_layers, models.stories.model.token_emb.weight.size(1)
         if layer is not None and layer >= n_layers:
             raise FeaturesProblem(

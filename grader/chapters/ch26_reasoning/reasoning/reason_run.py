@@ -41,7 +41,7 @@ from grader.models.own_parts import OwnParts, closing_after_failure, find_own_pa
 from grader.models.training.interruptible_run import Interrupted, restore_optimizer, saving, take_steps, timed
 from grader.models.training.live_page import Page
 from grader.models.training.trainer import ClippingOptimizer, prepare_torch, read_state
-from grader.models.training.training_run import free_name
+from grader.models.training.training_run import new_folder
 from grader.teaching.walks.parts import hidden_prints
 
 START = "start"
@@ -93,12 +93,8 @@ class Run:
 
 
 def begin(name: str | None, seed: int, minutes: float | None, report_progress: ProgressReporter) -> Run:
-    """A new run. ReasonProblem or NotInHandout if it cannot begin."""
-    folder = checkpoint.CHECKPOINTS / (name or free_name("reason"))
-    if name and folder.exists():
-        raise ReasonProblem(
-            f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
-        )
+    """A new run. CheckpointProblem or NotInHandout if it cannot begin."""
+    folder = new_folder(name, "reason")
     own = find_own_parts(EXERCISES, report_progress)
     with closing_after_failure(own):
         length = minutes or MINUTES
