@@ -10,7 +10,7 @@ from grader.cli.commands.train import DONE, INTERRUPTED, train_to_end
 from grader.console.output import command_line, make_console, print_wrapped
 
 if TYPE_CHECKING:
-    from grader.models.training.interruptible_run import Interrupted, Run
+    from grader.chapters.interruptible_run import Interrupted, Run
     from grader.models.training.live_page import Page
 
 STORIES_MINUTES = 1.0  # to train a model of the stories first

@@ -53,7 +53,6 @@ def _introduce(run: Run) -> Iterator[str]:
 
 def _conclude(run: Run) -> None:
     """Print the table of pass@k and the answer; write the page."""
-    from grader.chapters.ch26_reasoning.reasoning.reason_file import write
     from grader.chapters.ch26_reasoning.reasoning.reason_report import (
         COLUMNS,
         PAGE_FILE,
@@ -61,13 +60,13 @@ def _conclude(run: Run) -> None:
         draw_page,
         table_rows,
     )
-    from grader.course.status import short_path
+    from grader.files import short_path, write_whole
     from grader.teaching.measurements import result_table
 
     console, page = make_console(), run.folder / PAGE_FILE
     console.print(result_table("Answers to held-out questions", COLUMNS, table_rows(run.progress)))
     for sentence in conclusions(run.progress):
         print_wrapped(console, sentence)
-    write(page, draw_page(run))
+    write_whole(page, draw_page(run))
     console.print()
     print_wrapped(console, f"The page with the curves is {short_path(page)}; open it in a browser.")

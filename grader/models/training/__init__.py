@@ -4,7 +4,6 @@
     corpora.py       batches by the number of the step: from stories, from a text, from pairs of sentences
     trainer.py       steps, validation, samples, their history; what several processes share of a step
     training_run.py  a new training, or one that goes on from its checkpoint; its loop
-    interruptible_run.py what other commands share with that loop: steps, checkpoints, the page, Control-C
     data_parallel.py the processes of the other ranks on this machine, and what they do between the steps
     live_page.py     what a terminal shows
 

@@ -23,6 +23,7 @@ from grader.chapters.ch23_features.features.opened import FeaturesProblem, HeldO
 from grader.chapters.ch23_features.features.report_page import draw
 from grader.chapters.ch23_features.features.subjects import heroine, mood
 from grader.console.output import hide_progress
+from grader.models.checkpoint import CheckpointProblem
 from grader.models.training import training_run
 from safetensors import safe_open
 from torch.nn import functional as F
@@ -138,7 +139,7 @@ def test_a_taken_name_and_a_missing_run_are_sentences(looks, trainings):
     with pytest.raises(FeaturesProblem, match="there are no features yet"):
         looks.resume(None)
     looks.finished(looks.begin())
-    with pytest.raises(FeaturesProblem, match="there is a checkpoint one already"):
+    with pytest.raises(CheckpointProblem, match="there is a checkpoint one already"):
         looks.begin()
     with pytest.raises(FeaturesProblem, match="there are no features 'two'; you have one"):
         looks.resume("two")

@@ -28,7 +28,7 @@ def test_wrong_use_is_a_sentence(options, says):
 
 
 def test_nothing_to_resume_is_a_sentence(kit: Kit):
-    assert "there is no run to go on with; `headway reason` makes one" in " ".join(kit.run("reason", "--resume", status=1).split())
+    assert "there is no run yet; `headway reason` makes one" in " ".join(kit.run("reason", "--resume", status=1).split())
 
 
 def test_a_short_run_says_whose_code_runs_that_nothing_was_learned_and_where_the_page_is(kit: Kit):

@@ -10,6 +10,7 @@ from itertools import islice, product
 
 import pytest
 import torch
+from grader.chapters import interruptible_run
 from grader.chapters.ch17_fine_tuning.tuning import adapters, evaluation, tasks, tuning_progress, tuning_run
 from grader.chapters.ch17_fine_tuning.tuning import base as tuned
 from grader.chapters.ch17_fine_tuning.tuning.evaluation import Evaluation
@@ -18,7 +19,7 @@ from grader.chapters.ch17_fine_tuning.tuning.tuning_progress import ANSWERS_SHAR
 from grader.course.syllabus import EXERCISES
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.own_parts import CodeProblem
-from grader.models.training import interruptible_run, training_run
+from grader.models.training import training_run
 from own_models import solved
 from safetensors import safe_open
 from safetensors.torch import save_file

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from grader.chapters import interruptible_run
 from grader.chapters.ch17_fine_tuning.tuning import evaluation
 from grader.chapters.ch17_fine_tuning.tuning.evaluation import Evaluation, has_learned
 from grader.chapters.ch17_fine_tuning.tuning.tasks import Task
-from grader.models.training import interruptible_run
 from grader.models.training.live_page import recent_mean
 from grader.version import __version__
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 from grader.chapters.ch17_fine_tuning.tuning import adapters as adapter_file
-from grader.chapters.ch17_fine_tuning.tuning.adapters import Values, add_adapters, fill, values_of
+from grader.chapters.ch17_fine_tuning.tuning.adapters import add_adapters, fill, values_of
 from grader.chapters.ch17_fine_tuning.tuning.base import (
     Base,
     answer_log_probs,
@@ -42,10 +42,11 @@ from grader.chapters.ch17_fine_tuning.tuning.tuning_progress import (
     command,
     describe_minutes,
 )
+from grader.chapters.interruptible_run import Interrupted, restore_optimizer, saving, take_steps, timed
+from grader.chapters.run_file import Values
 from grader.console.output import ProgressReporter
 from grader.models import checkpoint
 from grader.models.own_parts import OwnParts, closing_after_failure
-from grader.models.training.interruptible_run import Interrupted, restore_optimizer, saving, take_steps, timed
 from grader.models.training.live_page import Page
 from grader.models.training.trainer import ClippingOptimizer, NotANumber, prepare_torch, read_state
 from grader.models.training.training_run import new_folder
@@ -233,10 +234,7 @@ def begin(
 def resume(name: str | None, report_progress: ProgressReporter, base: Base | None = None) -> Tuning:
     """The tuning of this name, or the latest, where it was interrupted; of this base, or of the one that it names.
     TuneProblem if it cannot go on."""
-    known = adapter_file.list_tunings()
-    if name is None and not known:
-        raise TuneProblem("there are no adapters yet; `headway tune` makes some")
-    saved = adapter_file.read(name or known[0].name)
+    saved = adapter_file.read(name)
     try:
         progress = Progress.from_data(saved.record)
     except (KeyError, TypeError, ValueError):

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.models.training import interruptible_run
+from grader.chapters import interruptible_run
 from grader.models.training.live_page import recent_mean
 from grader.version import __version__
 

@@ -41,10 +41,7 @@ from grader.chapters.ch23_features.features.opened import (
     text_rows,
 )
 from grader.chapters.ch23_features.features.subjects import Subject, heroine, mood
-from grader.console.output import ProgressReporter
-from grader.models import checkpoint
-from grader.models.own_parts import OwnParts, closing_after_failure
-from grader.models.training.interruptible_run import (
+from grader.chapters.interruptible_run import (
     MOMENTS,
     Interrupted,
     restore_optimizer,
@@ -52,6 +49,9 @@ from grader.models.training.interruptible_run import (
     take_steps,
     timed,
 )
+from grader.console.output import ProgressReporter
+from grader.models import checkpoint
+from grader.models.own_parts import OwnParts, closing_after_failure
 from grader.models.training.live_page import Page
 from grader.models.training.trainer import NotANumber, prepare_torch, read_state
 from grader.models.training.training_run import new_folder
@@ -127,10 +127,7 @@ def begin(
 
 def resume(name: str | None, report_progress: ProgressReporter) -> Run:
     """The run of this name, or the latest, where it was interrupted. FeaturesProblem if it cannot go on."""
-    known = dictionary.list_runs()
-    if name is None and not known:
-        raise FeaturesProblem("there are no features yet; `headway features` makes them")
-    saved = dictionary.read(name or known[0].name)
+    saved = dictionary.read(name)
     try:
         progress = Progress.from_data(saved.record)
     except (KeyError, TypeError):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from grader.chapters import interruptible_run
 from grader.chapters.ch26_reasoning.reasoning.passing import DRAWS, FEWEST_QUESTIONS, MOST_QUESTIONS, Evaluation
 from grader.chapters.ch26_reasoning.reasoning.rewarding import RECIPES, Outcome
-from grader.models.training import interruptible_run
 from grader.models.training.live_page import recent_mean
 from grader.version import __version__
 

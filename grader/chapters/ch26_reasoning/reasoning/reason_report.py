@@ -74,13 +74,13 @@ def describe_learning(before: Evaluation, after: Evaluation, rewards: Sequence[f
         return [
             "Rewards taught something new, and did not only make one of the model's answers likelier.",
             _sentence(facts),
-            f"At least one answer now solves {new}, and none solves {lost}; {_chance(solved)}.",
+            f"{DRAWS} answers now solve {new}, and miss {lost}; {_chance(solved)}.",
         ]
     if solved.chance < MAX_CHANCE:
         return [
             "Rewards made one of the model's answers likelier, and other right answers were lost.",
             _sentence(facts),
-            f"At least one answer now solves {new}, but none solves {lost}; {_chance(solved)}.",
+            f"{DRAWS} answers now solve {new}, but miss {lost}; {_chance(solved)}.",
         ]
     return [
         "Rewards made right answers likelier that the model already gave sometimes. That it learned something new is "

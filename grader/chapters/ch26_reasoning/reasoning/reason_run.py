@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from grader.chapters.ch26_reasoning.reasoning import reason_file
 from grader.chapters.ch26_reasoning.reasoning.adder import (
     EXERCISES,
     Adder,
@@ -22,7 +21,7 @@ from grader.chapters.ch26_reasoning.reasoning.adder import (
     step_on_answers,
 )
 from grader.chapters.ch26_reasoning.reasoning.passing import FEWEST_QUESTIONS, Evaluation, evaluate, held_out_sums
-from grader.chapters.ch26_reasoning.reasoning.reason_file import AGAIN, OPTIMIZER, ReasonProblem, Values
+from grader.chapters.ch26_reasoning.reasoning.reason_file import AGAIN, FILES, ReasonProblem
 from grader.chapters.ch26_reasoning.reasoning.reason_progress import (
     ANSWER_STEPS,
     ANSWERS,
@@ -35,10 +34,11 @@ from grader.chapters.ch26_reasoning.reasoning.reason_progress import (
 )
 from grader.chapters.ch26_reasoning.reasoning.rewarding import RECIPES, step_on_rewards
 from grader.chapters.ch26_reasoning.reasoning.sums import NEW_DIGITS
+from grader.chapters.interruptible_run import Interrupted, restore_optimizer, saving, take_steps, timed
+from grader.chapters.run_file import OPTIMIZER, Values, with_prefix
 from grader.console.output import ProgressReporter
 from grader.models import checkpoint
 from grader.models.own_parts import OwnParts, closing_after_failure, find_own_parts
-from grader.models.training.interruptible_run import Interrupted, restore_optimizer, saving, take_steps, timed
 from grader.models.training.live_page import Page
 from grader.models.training.trainer import ClippingOptimizer, prepare_torch, read_state
 from grader.models.training.training_run import new_folder
@@ -76,7 +76,7 @@ class Run:
             if not self.progress.is_finished:
                 state = read_state(each.optimizer.optimizer)
                 tensors |= {f"{OPTIMIZER}{name}.{key}": value for key, value in state.items()}
-        reason_file.save(self.folder, asdict(self.progress), tensors)
+        FILES.save(self.folder, asdict(self.progress), tensors)
 
     def begin_rewards(self) -> None:
         """Copy the model for each recipe; the original is the reference model from now on."""
@@ -105,7 +105,7 @@ def begin(name: str | None, seed: int, minutes: float | None, report_progress: P
 
 def resume(name: str | None, report_progress: ProgressReporter) -> Run:
     """The run of this name, or the latest, where it was interrupted. ReasonProblem if it cannot go on."""
-    name, record, tensors = reason_file.read(name)
+    name, record, tensors = FILES.read(name)
     try:
         progress = Progress.from_data(record)
     except (KeyError, TypeError, ValueError):
@@ -130,18 +130,14 @@ def _make(folder: Path, own: OwnParts, progress: Progress) -> Run:
 
 def _restore(run: str, name: str, trained: Trained, tensors: Values, with_optimizer: bool) -> None:
     """Give a model, and its optimizer, their values from the file."""
-
-    def saved(prefix: str) -> Values:
-        return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-
-    own, found = dict(trained.adder.model.named_parameters()), saved(f"{name}.")
+    own, found = dict(trained.adder.model.named_parameters()), with_prefix(tensors, f"{name}.")
     if {key: value.shape for key, value in own.items()} != {key: value.shape for key, value in found.items()}:
         raise ReasonProblem(f"the models of the run {run} do not fit your Llama any more; {AGAIN}")
     with torch.no_grad():
         for key, value in own.items():
             value.copy_(found[key])
     trained.adder.model.eval()
-    optimizer, state = trained.optimizer, saved(f"{OPTIMIZER}{name}.")
+    optimizer, state = trained.optimizer, with_prefix(tensors, f"{OPTIMIZER}{name}.")
     if with_optimizer and not restore_optimizer(optimizer.optimizer, optimizer.parameters, state):
         raise ReasonProblem(f"the optimizers of the run {run} do not fit your AdamW any more; {AGAIN}")
 
