@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ class RunFile:
         try:
             write_whole(folder / self.file, to_bytes(copies, {"format": FORMAT, "record": json.dumps(record)}))
         except OSError as error:
+            with suppress(OSError):
+                folder.rmdir()  # if it is empty
             raise self.problem(problem(error, f"write {short_path(folder / self.file)}")) from None
 
     def read(self, name: str | None) -> tuple[str, dict[str, Any], Values]:
