@@ -90,8 +90,9 @@ def test_control_c_saves_a_killed_run_goes_on_and_its_checkpoint_stays(kit: Kit)
 
 @pytest.mark.thorough
 def test_the_usual_run_learns_from_rewards_within_its_time(kit: Kit):
-    """On a quiet machine it takes about four of its eight minutes on one core; here it may take as long as it needs."""
-    said = " ".join(kit.run("reason", "--minutes", "60").split())
+    """On a quiet machine it takes about four of its eight minutes on one core. A busy one makes fewer steps; a quarter of
+    them is enough."""
+    said = " ".join(kit.run("reason").split())
     assert "Rewards taught something new" in said or "Rewards made right answers likelier" in said, said
 
 
