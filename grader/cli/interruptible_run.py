@@ -56,8 +56,8 @@ def run_and_conclude(
                 with control_c() as interrupted:
                     finished = run_to_end(run, make_page(), interrupted)
             except NotANumber as problem:
-                advice = "the last checkpoint stays, and another --seed may go better"
-                raise CheckpointProblem(f"{problem}; {advice}") from None
+                stays = "the last checkpoint stays, and " if run.folder.exists() else ""
+                raise CheckpointProblem(f"{problem}; {stays}another --seed may go better") from None
             console.print()
             if not finished:
                 print_wrapped(console, "Stopped, and saved. To go on:")

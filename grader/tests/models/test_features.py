@@ -22,6 +22,7 @@ from grader.chapters.ch23_features.features import (
 from grader.chapters.ch23_features.features.opened import FeaturesProblem, HeldOut
 from grader.chapters.ch23_features.features.report_page import draw
 from grader.chapters.ch23_features.features.subjects import heroine, mood
+from grader.cli.interruptible_run import run_and_conclude
 from grader.console.output import hide_progress
 from grader.models.checkpoint import CheckpointProblem
 from grader.models.training import training_run
@@ -127,6 +128,13 @@ def test_an_untrained_autoencoder_is_said_to_have_learned_nothing(looks, monkeyp
     said = " ".join(summary.sentences_about_dictionary(run.progress))
     assert "nothing was learned. Give it more time." in said and "reading" not in said
     assert "nothing was learned" in draw(run.progress)
+
+
+def test_a_loss_that_is_no_number_is_a_sentence_and_the_checkpoint_stays(looks, monkeypatch):
+    monkeypatch.setattr(dictionary, "PEAK", float("inf"))
+    with pytest.raises(CheckpointProblem, match="the loss of step 2 is nan; the last checkpoint stays, and another --seed may go better"):
+        run_and_conclude("features", looks.begin(), (), features_run.run_to_end, print)
+    assert looks.resume().progress.story_batches > 0
 
 
 @pytest.mark.parametrize(("wrong", "says"), [({"layer": 1}, "has the layers 0 to 0, so there is no layer 1"), ({"k": 25}, "k is 25, but there are 24 features")])

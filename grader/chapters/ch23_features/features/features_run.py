@@ -183,8 +183,8 @@ def run_to_end(run: Run, page: Page, interrupted: Interrupted = lambda: False) -
 class _Part:
     """One stage on the page: it tells how much is done."""
 
-    def __init__(self, run: Run, page: Page, view: View, stage: str, total: int, unit: str) -> None:
-        self.run, self.page, self.view, self.stage = run, page, view, stage
+    def __init__(self, page: Page, view: View, stage: str, total: int, unit: str) -> None:
+        self.page, self.view = page, view
         view.doing, view.stage, view.done, view.total, view.unit = DOING[stage], stage, 0, total, unit
         page.moment(view)
 
@@ -200,7 +200,7 @@ def _read_stories(run: Run, page: Page, view: View, interrupted: Interrupted) ->
     progress = run.progress
     if progress.examined is not None or progress.story_batches:
         return True
-    part, pieces = _Part(run, page, view, STATES, MOST_STATES, "tokens"), list[Tensor]()
+    part, pieces = _Part(page, view, STATES, MOST_STATES, "tokens"), list[Tensor]()
     while sum(map(len, pieces)) < MOST_STATES and (len(pieces) < FEWEST_BATCHES or progress.has_time(STATES)):
         if interrupted():
             return False
@@ -241,7 +241,7 @@ def _examine(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool
     progress = run.progress
     if progress.examined is not None:
         return True
-    part = _Part(run, page, view, EXAMINING, SHOWN_READ + SHOWN_UNREAD, "features")
+    part = _Part(page, view, EXAMINING, SHOWN_READ + SHOWN_UNREAD, "features")
     with timed(progress.seconds, EXAMINING):
         share = min(len(run.states) / MOST_STATES, 1.0)
         count = max(FEWEST_STORIES, round(MOST_STORIES * min(2 * share, 1.0)))
@@ -270,7 +270,7 @@ def _probe(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool:
     if progress.probed is not None:
         return True
     opened = models.probed
-    part = _Part(run, page, view, SENTENCES, len(subject.sentences), "sentences")
+    part = _Part(page, view, SENTENCES, len(subject.sentences), "sentences")
     states, trouble = probing.known_states(opened, subject)
     known, stopped = len(states), False
     while len(states) < len(subject.sentences):
@@ -288,7 +288,7 @@ def _probe(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool:
     labels = torch.tensor([label for _, label in subject.sentences[: len(states)]])
     layers = probing.probed_layers(opened.n_layers)
     scores: dict[int, tuple[float, float]] = {}
-    part = _Part(run, page, view, PROBES, len(layers), "layers")
+    part = _Part(page, view, PROBES, len(layers), "layers")
     for layer in layers:
         if interrupted():
             return False
@@ -298,7 +298,7 @@ def _probe(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool:
             scores[layer] = probing.probe(models.parts, states[:, layer], labels, progress.seed)
         part.note(len(scores))
     block = opened.n_layers // 2
-    part = _Part(run, page, view, STEERING, len(subject.strengths), "strengths")
+    part = _Part(page, view, STEERING, len(subject.strengths), "strengths")
     with timed(progress.seconds, STEERING):
         plain = text_rows(opened, subject.plain) if subject.plain else held_out_stories(models, PLAIN_STORIES)
         steering = probing.Steering(models.parts, opened, subject, block, states, labels, plain)
