@@ -183,7 +183,7 @@ class JsonGuide:
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Any]] | None:
-    """Read the first call of a tool in a model's text: return the tool's name and its arguments, or None without a call.
+    """Read the first call of a tool in a model's text: return the tool's name and the arguments, or None without one.
 
     A call begins with CALL and ends before the next END_OF_CALL. Between them is a JSON object with exactly two keys:
     "name", a text, and "arguments", an object. What is before and behind the call does not matter. A text without CALL

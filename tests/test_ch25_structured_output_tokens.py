@@ -300,16 +300,34 @@ def test_logits_may_be_on_another_device_than_the_ids(learner):
             same(result, torch.empty(2, 6, device="meta"), f"the result for logits on the device `meta` and allowed as {kind} on the CPU")
 
 
-@exercise("constrain", weight=2)
-def test_ids_that_cannot_be_are_refused(learner):
-    """Without ids, a ValueError names allowed. An id below 0 or not below V raises one that names this id, also among others and in a tensor. 0 and V - 1 are fine."""
-    logits = tensor(3, 2, 5)
-    ids = learner.bring(constrained)
+def check_wrong_ids(learner, cases, because):
+    """Each (allowed ids, the wrong one) is refused as a list and as a tensor. 0 and V - 1 are fine."""
+    logits, ids = tensor(3, 2, 5), learner.bring(constrained)
     fine = [ids(learner.constrain, logits, [0, 4], kind) for kind in ("list", "tensor")]
-    for kind in ("list", "set", "keys", "tensor"):
-        refuses(lambda kind=kind: ids(learner.constrain, logits, [], kind), naming=("allowed",), because=f"no token would be possible with an empty {kind}")
-    for allowed, wrong in (([-1], -1), ([5], 5), ([1, -3, 2], -3), ([4, 0, 12], 12), ([-5, 3], -5), ([2, -6], -6)):
+    for allowed, wrong in cases:
         for kind in ("list", "tensor"):
-            refuses(lambda allowed=allowed, kind=kind: ids(learner.constrain, logits, allowed, kind), naming={"id": wrong}, because="there are 5 logits, with the ids 0 to 4")
+            refuses(lambda allowed=allowed, kind=kind: ids(learner.constrain, logits, allowed, kind), naming={"id": wrong}, because=because)
     for mine in fine:
         same(mine, constrained_by_hand(logits, [0, 4]), "the logits with allowed = [0, 4]")
+
+
+@exercise("constrain", weight=2)
+def test_ids_below_0_are_refused(learner):
+    """An id below 0 raises a ValueError that names this id, also among others and in a tensor: it does not count from the end."""
+    check_wrong_ids(learner, [([-1], -1), ([1, -3, 2], -3), ([-5, 3], -5), ([2, -6], -6)], "ids begin with 0")
+
+
+@exercise("constrain", weight=2)
+def test_ids_beyond_the_vocabulary_are_refused(learner):
+    """An id that is not below V raises a ValueError that names this id, also among others and in a tensor."""
+    check_wrong_ids(learner, [([5], 5), ([4, 0, 12], 12), ([1, 6, 2], 6)], "there are 5 logits, with the ids 0 to 4")
+
+
+@exercise("constrain")
+def test_something_must_be_allowed(learner):
+    """Without ids, a ValueError names allowed, whatever form they have."""
+    logits, ids = tensor(3, 2, 5), learner.bring(constrained)
+    fine = ids(learner.constrain, logits, [3], "set")
+    for kind in ("list", "set", "keys", "tensor"):
+        refuses(lambda kind=kind: ids(learner.constrain, logits, [], kind), naming=("allowed",), because=f"no token would be possible with an empty {kind}")
+    same(fine, constrained_by_hand(logits, [3]), "the logits with allowed = {3}")

@@ -168,6 +168,9 @@ def talk(run_tools, texts, messages, limit, after=None):
         def __str__(self):
             raise OSError("this value cannot be written")
 
+        def __repr__(self):
+            return "Unwritable()"
+
     class Odd:
         def __str__(self):
             return "odd"
