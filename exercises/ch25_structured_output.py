@@ -145,8 +145,8 @@ class JsonGuide:
 
     A schema is a dict. It has an "enum", a list of texts, numbers, booleans or None: the value is one of them. Or it
     has a "type": "string", "number", "integer", "boolean", "null", "array" with the schema of all "items", or "object"
-    with "properties", a dict from names to schemas, and "required", a list of names. `check_schema` (below) raises a
-    ValueError for everything else, and says what and where.
+    with "properties", a dict from names to schemas, and "required", a list of names. For everything else,
+    `check_schema` (below) raises a ValueError that names the place, such as $.address.city, and says what is wrong.
 
     The text is written as by json.dumps(value, ensure_ascii=False): ", " and ": " are the only white space outside
     texts. The properties of an object come in the order of the schema, each at most once, those that are not required

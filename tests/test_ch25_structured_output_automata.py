@@ -61,7 +61,7 @@ def over(letters, longest):
     return ["".join(text) for length in range(longest + 1) for text in product(letters, repeat=length)]
 
 
-# ---- what runs beside the automaton
+# ---- what runs beside the automaton; steps go through map, so that a failure shows the call of build_automaton
 
 
 def accepted(build_automaton, pattern, texts):
@@ -71,7 +71,7 @@ def accepted(build_automaton, pattern, texts):
     for text in texts:
         state = start
         for byte in text.encode():
-            state = step(state, byte)
+            (state,) = map(step, (state,), (byte,))
             if state is None:
                 break
         found.append(state is not None and state in accepting)
@@ -138,16 +138,17 @@ def test_parts_may_match_the_empty_text(learner):
 
 
 def following_bytes(build_automaton, pattern, beginnings):
-    """For each beginning, the bytes that may come next, and whether a text may end here; None behind a None. The texts take turns: one step each."""
-    start, accepting, step = build_automaton(pattern)
+    """For each beginning, the bytes that may come next, and whether a text may end here. The texts take turns: one step each."""
     build_automaton("(x|y)*z")  # another automaton changes nothing
+    start, accepting, step = build_automaton(pattern)
     places = [start] * len(beginnings)
     for i in range(max(map(len, beginnings))):
         for j, beginning in enumerate(beginnings):
             if i < len(beginning) and places[j] is not None:
-                places[j] = step(places[j], beginning[i])
+                (places[j],) = map(step, (places[j],), (beginning[i],))
     kinds = sorted({type(state).__name__ for state in [start, *accepting, *places] if state is not None})
-    return kinds, [None if state is None else [[byte for byte in range(256) if step(state, byte) is not None], state in accepting] for state in places]
+    rows = [None if state is None else list(map(step, [state] * 256, range(256))) for state in places]
+    return kinds, ["no state" if row is None else [[byte for byte in range(256) if row[byte] is not None], state in accepting] for state, row in zip(places, rows)]
 
 
 words = st.lists(st.text("abé😀è", max_size=4), min_size=2, max_size=6, unique=True)
@@ -168,7 +169,7 @@ def test_step_is_none_exactly_where_nothing_matches(learner, texts):
     same(kinds, ["int"], f"the type of the states of {pattern!r}")
     for beginning, result in zip(beginnings, got):
         longer = sorted({text[len(beginning)] for text in whole if text.startswith(beginning) and text != beginning})
-        right = [longer, beginning in whole] if any(text.startswith(beginning) for text in whole) else None
+        right = [longer, beginning in whole] if any(text.startswith(beginning) for text in whole) else "no state"
         same(result, right, f"which bytes may follow {beginning!r} in the automaton of {pattern!r}, and whether a text may end there")
 
 
@@ -179,7 +180,7 @@ def dead_ends(build_automaton, pattern):
     while todo:
         state = todo.pop()
         if state not in after:
-            after[state] = {step(state, byte) for byte in range(256)} - {None}
+            after[state] = set(map(step, [state] * 256, range(256))) - {None}
             todo += after[state]
     before = {state: [] for state in after}
     for state, found in after.items():
@@ -237,7 +238,8 @@ def of_trees(build_automaton, parse_pattern, Byte, Concat, Choice, Repeat, texts
         for text in texts:
             state = start
             for byte in text.encode():
-                state = None if state is None else step(state, byte)
+                if state is not None:
+                    (state,) = map(step, (state,), (byte,))
             found[name].append(state is not None and state in accepting)
     return found
 
