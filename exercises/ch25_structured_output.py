@@ -55,15 +55,16 @@ def build_automaton(pattern: str | Tree) -> Automaton:
     `parse_pattern` (below) reads a pattern for you, and its docstring says which patterns there are. It returns a tree,
     and you may also be given such a tree. There are four kinds of nodes. Byte(values) matches one byte that is in
     `values`. Concat(parts) matches its parts one after the other, and without parts the empty text. Choice(parts)
-    matches one of its parts. Repeat(part, least, most) matches `least` to `most` copies of its part, without an upper
-    limit if `most` is None; the attribute `rest` is the Repeat that remains behind one copy. A node may be in several
-    places of a tree. Two nodes are equal only if they are the same object.
+    matches one of its parts. A Byte has at least one value, and a Choice at least one part. Repeat(part, least, most)
+    matches `least` to `most` copies of its part, without an upper limit if `most` is None; the attribute `rest` is the
+    Repeat that remains behind one copy. A node may be in several places of a tree. Two nodes are equal only if they are
+    the same object.
 
     One way: a stack is a tuple of what is still to be matched, the next part first. Because of Choice and Repeat there
     may be several stacks after the same bytes, so a state is a set of stacks.
 
-    For a pattern that is wrong, parse_pattern raises a ValueError with its place. Raises a ValueError if your automaton
-    has more than MAX_STATES states; `number_states` (below) does that.
+    For a pattern that is wrong, parse_pattern raises a ValueError that names its place. Raises a ValueError if your
+    automaton has more than MAX_STATES states; `number_states` (below) does that.
     """
     # TODO 1: parse the pattern if it is a str
     # TODO 2: write a function that replaces the top of stacks until every stack is empty or has a Byte at the top.
@@ -145,8 +146,8 @@ class JsonGuide:
 
     A schema is a dict. It has an "enum", a list of texts, numbers, booleans or None: the value is one of them. Or it
     has a "type": "string", "number", "integer", "boolean", "null", "array" with the schema of all "items", or "object"
-    with "properties", a dict from names to schemas, and "required", a list of names. `check_schema` (below) raises a
-    ValueError for everything else, and says what and where.
+    with "properties", a dict from names to schemas, and "required", a list of names. For everything else,
+    `check_schema` (below) raises a ValueError that names the place, such as $.address.city, and says what is wrong.
 
     The text is written as by json.dumps(value, ensure_ascii=False): ", " and ": " are the only white space outside
     texts. The properties of an object come in the order of the schema, each at most once, those that are not required
