@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from grader.chapters.ch16_published_model.published import opening
 from grader.chapters.ch17_fine_tuning.tuning import adapters
-from grader.chapters.ch17_fine_tuning.tuning.adapters import ADAPTER_EXERCISES
 from grader.chapters.ch23_features.features.opened import Opened
 from grader.chapters.ch23_features.features.state_cache import fingerprint
 from grader.chapters.ch24_evaluation.evaluation.questions import Question
@@ -63,12 +62,10 @@ class Asked(nn.Module):
 
     def can_read(self, question: Question) -> bool:
         """Whether it knows all words, and has a position for each token."""
-        for text in (question.prompt + more for more in question.continuations):
-            if isinstance(self.tokenizer, ModelTokenizer) and self.tokenizer.unknown_words(text):
-                return False
-            if self.longest is not None and len(self.encode(text)) > self.longest:
-                return False
-        return True
+        texts = [question.prompt + more for more in question.continuations]
+        if isinstance(self.tokenizer, ModelTokenizer) and any(map(self.tokenizer.unknown_words, texts)):
+            return False
+        return self.longest is None or max(len(self.encode(text)) for text in texts) <= self.longest
 
     @property
     def fingerprint(self) -> str:
@@ -89,8 +86,7 @@ def find_models(names: Sequence[str]) -> tuple[list[Found], list[str]]:
     with a sentence for a name that no usable model has."""
     if names:
         return [find_model(name) for name in names], []
-    found, notes = [], list[str]()
-    there = [folder.name for folder in list_checkpoints()]
+    found, notes, there = [], list[str](), [folder.name for folder in list_checkpoints()]
     for name in (SMOLLM2, *there[:MOST_MODELS]):
         try:
             found.append(find_model(name))
@@ -124,8 +120,7 @@ def _find_published(place: Path | None) -> Found:
     source = opening.find_source(place)
 
     def build(own: OwnParts) -> Asked:
-        built = opening.build(source, own)
-        return Asked(built.name, built.model, built.tokenizer)
+        return Asked(source.name, (built := opening.build(source, own)).model, built.tokenizer)
 
     return Found(source.name, frozenset((*opening.EARLIER, *opening.EXERCISES, *source.loading)), build)
 
@@ -159,5 +154,5 @@ def _find_tuned(name: str) -> Found:
         asked.name = name
         return asked
 
-    return Found(name, under.exercises | set(ADAPTER_EXERCISES), merged)
+    return Found(name, under.exercises | set(adapters.ADAPTER_EXERCISES), merged)
 
