@@ -42,8 +42,8 @@ def evaluate(
     A table shows how many answers are right, with an interval, and whether a model that guesses would do as well. With
     --compare A B, a paired test says which of two models is better, or that these questions cannot tell. Answers are
     kept: Control-C stops, and the same command goes on. SmolLM2 takes about two minutes."""
-    if compare and len(models or ()) != 2:
-        print_error("--compare takes two models, such as `headway evaluate --compare smollm2 stories`")
+    if compare and (len(models or ()), len(set(models or ()))) != (2, 2):
+        print_error("--compare takes two different models, such as `headway evaluate --compare smollm2 stories`")
         return UNUSABLE
     require_packages("evaluate", exit_status=FAILED)
     from grader.chapters.ch24_evaluation.evaluation.questions import SUBJECTS, load_questions
