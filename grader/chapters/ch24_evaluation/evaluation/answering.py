@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from grader.chapters.ch24_evaluation.evaluation.questions import Question
-from grader.chapters.ch24_evaluation.evaluation.subjects import Asked, EvaluationProblem
-from grader.course.status import short_path
-from grader.files import problem, write_whole
+from grader.chapters.ch24_evaluation.evaluation.subjects import Asked
+from grader.files import problem, short_path, write_whole
 from grader.models import checkpoint
+from grader.models.checkpoint import CheckpointProblem
 from grader.models.file_values import finite, list_of
 from grader.models.own_parts import explaining_crashes
 from grader.teaching.walks.parts import hidden_prints
@@ -64,18 +64,18 @@ class Answers:
 
 
 def write(path: Path, text: str) -> None:
-    """EvaluationProblem if that is not possible."""
+    """CheckpointProblem if that is not possible."""
     try:
         write_whole(path, text)
     except OSError as error:
-        raise EvaluationProblem(problem(error, f"write {short_path(path)}")) from None
+        raise CheckpointProblem(problem(error, f"write {short_path(path)}")) from None
 
 
 def ask(
     asked: Asked, parts: Any, questions: Sequence[Question], answers: Answers,
     advance: Callable[[], None] = lambda: None, interrupted: Callable[[], bool] = lambda: False,
 ) -> bool:  # fmt: skip
-    """Let the model answer what it has not answered yet; return whether it got to the end. Saves on the way."""
+    """Let the model answer what it has not answered yet, and save; return whether it got to the end."""
     saved = time.monotonic()
     try:
         for question in questions:
