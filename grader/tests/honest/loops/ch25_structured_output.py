@@ -1,5 +1,7 @@
 """In explicit loops: tokens one by one, bytes one after the other, every case with its own branch."""
 
+from __future__ import annotations
+
 import json
 import math
 

@@ -1,5 +1,7 @@
 """Chapter 25 in the terse style: as short as it can be read."""
 
+from __future__ import annotations
+
 import json
 from functools import cache
 
