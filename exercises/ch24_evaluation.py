@@ -53,11 +53,12 @@ def score_choices(model: nn.Module, tokenizer: Any, question: str, choices: Sequ
     A choice follows the question directly, as it is: its space at the beginning is a part of it. The model reads the ids of the
     whole text, tokenizer.encode(question + choice). The choice's tokens are all that come after what these ids have in common with
     tokenizer.encode(question) at their beginning: a token that is partly question and partly choice counts as the choice's. There is
-    no token for an end. n_bytes is the length of the choice in UTF-8.
+    no token for an end. `n_bytes` is the length of the choice in UTF-8.
 
-    `model(ids)` returns logits, (B, T) -> (B, T, V). It is called once, for all choices together: shorter texts are padded on the
-    right, with any id. No position of the model depends on a later one. The model computes in eval mode and without gradients, and
-    its mode is restored. It may be on any device and of any dtype; log probabilities are computed in float32.
+    `model(ids)` returns logits, (B, T) -> (B, T, V), or a tuple that begins with them. It is called once, for all choices together:
+    shorter texts are padded on the right, with any id that the model knows. No position of the model depends on a later one. The
+    model computes in eval mode and without gradients, and each module's mode is restored. It may be on any device and of any dtype;
+    log probabilities are computed in float32.
 
     Raises a ValueError that names `question` if the question's first token is not the first one of a whole text, since nothing could
     be before the choice's tokens, and one that names `choices` if there are none, or one of them adds no token.
@@ -127,8 +128,9 @@ def bootstrap_interval(
     A resample draws as many values as there are, each time from all of them, so that some occur twice and others never. The ends
     are the quantiles (1 - level) / 2 and (1 + level) / 2 of the means of all resamples, as torch.quantile computes them.
 
-    `clusters` has one name for each value. Then a resample draws as many whole clusters as there are, and its mean is that of all
-    values in them: each cluster counts with all of its values, and as often as it is drawn.
+    Values are numbers, also whole ones or bools. `clusters` has one name for each value. Then a resample draws as many whole
+    clusters as there are, and its mean is that of all values in them: each cluster counts with all of its values, and as
+    often as it is drawn.
 
     Draws are made with the generator, so the same seed gives the same interval. Raises a ValueError that names `values` if there are
     none, one that names `level` if it is not between 0 and 1, one that names `resamples` if it is below 1, and one that names
@@ -145,10 +147,10 @@ def bootstrap_interval(
 def paired_test(a: Sequence[float], b: Sequence[float], generator: torch.Generator | None = None) -> float:
     """Return the p-value of the difference between two models on the same questions: a sign-flip test with two sides.
 
-    a[i] and b[i] are the scores of both models for question i. If the models are equally good, each difference a[i] - b[i] could as
-    well have the other sign. The p-value is the share of all ways to choose the signs of the differences whose sum is at least as
-    far from 0 as the sum that was seen, in either direction. Sums that differ by rounding only count as equal. Differences of 0 do
-    not matter, and if there are no others, the result is 1.
+    a[i] and b[i] are the scores of both models for question i, numbers or bools. If the models are equally good, each
+    difference a[i] - b[i] could as well have the other sign. The p-value is the share of all ways to choose the signs of the
+    differences whose sum is at least as far from 0 as the sum that was seen, in either direction. Sums that differ by
+    rounding only count as equal. Differences of 0 do not matter, and if there are no others, the result is 1.
 
     With up to 20 differences that are not 0, all ways are tried, so the result is exact. With more, 10,000 ways are drawn with the
     generator, and the result is (1 + those that are as far) / (1 + 10,000). It is never 0. Raises a ValueError that names `a` and
@@ -221,10 +223,11 @@ def contaminated(example: str, corpus_ngrams: Collection[str], n: int) -> bool:
 def bradley_terry(wins: Tensor) -> Tensor:
     """Return the rating of each player from how often each has won against each other: (P, P) -> (P,), float32.
 
-    wins[i, j] counts the games that i won against j; a tie is half a win for both, and the diagonal has no effect. Before anything
-    else, every two players are given one more game, a tie, so no rating is infinite. Player i beats j with the probability
-    sigmoid(rating i - rating j). The ratings are those at which all games together are most likely, and their mean is 0. They are
-    right within 1e-3. Raises a ValueError that names `wins` if it is not square, or a number in it is below 0.
+    wins[i, j], of any dtype, counts the games that i won against j; a tie is half a win for both, and the diagonal has no
+    effect. Before anything else, every two players are given one more game, a tie, so no rating is infinite. Player i beats j
+    with the probability sigmoid(rating i - rating j). The ratings are those at which all games together are most likely, and
+    their mean is 0. They are right within 1e-3. Raises a ValueError that names `wins` if it is not square, or a number in it
+    is below 0.
     """
     # TODO 1: check wins; add half a win in both directions for every two players, and leave out the diagonal
     # TODO 2: begin with zeros; the slope of the log-likelihood for player i is its wins minus the wins that its ratings predict

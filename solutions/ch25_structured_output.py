@@ -185,14 +185,15 @@ def generate_matching(
     """Let a model continue a prompt with at most max_new_tokens tokens whose bytes together match; return their ids.
 
     `token_bytes(tokenizer)` (below) returns the bytes of each id. The prompt need not match anything. A token may come
-    next if, after it, the text can still be completed within max_new_tokens. If the text matches, eos_id may come next too: it ends the text,
-    is not in the result and does not count as a token, and its own bytes are never written. The text also ends where no
-    token may come next. So without eos_id, the model goes on as long as it can.
+    next if, after it, the text can still be completed within max_new_tokens. If the text matches, eos_id may come next
+    too: it ends the text, is not in the result and does not count as a token, and its own bytes are never written. The
+    text also ends where no token may come next. So without eos_id, the model goes on as long as it can.
 
-    If only one id may come next, it is taken without asking the model. Otherwise the model is called once, and
-    sample_next_token chooses from the constrained logits, with the temperature and the generator. The result always
-    matches. Raises a ValueError that names max_new_tokens, before the model is called, if no text of so few tokens
-    matches. Runs in eval mode without gradient, and restores each module's mode. The model may be on any device.
+    If only one id may come next, it is taken without asking the model. Otherwise next_logits (below) calls the model
+    once for the prompt with all new tokens, and sample_next_token chooses from the constrained logits, with the
+    temperature and the generator. The result always matches. Raises a ValueError that names max_new_tokens, before the
+    model is called, if no text of so few tokens matches. Runs in eval mode without gradient, and restores each module's
+    mode. The model may be on any device.
     """
     # TODO 1: make the table from token_bytes (below); eos_id has no bytes there. With tokens_to_end (below), check that
     #         max_new_tokens suffices
@@ -299,7 +300,7 @@ class JsonGuide:
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Any]] | None:
-    """Read the first call of a tool in a model's text: return the tool's name and its arguments, or None without a call.
+    """Read the first call of a tool in a model's text: return the tool's name and the arguments, or None without one.
 
     A call begins with CALL and ends before the next END_OF_CALL. Between them is a JSON object with exactly two keys:
     "name", a text, and "arguments", an object. What is before and behind the call does not matter. A text without CALL
@@ -349,10 +350,10 @@ def run_tools(
     class and the message of the exception, whether parse_call raised it or the call of the tool, for example because of
     wrong arguments.
 
-    The model is asked at most `limit` times. If its last text has a call too, that call does not run, and instead of
-    the text, the last message of the assistant is a sentence that names the limit. `messages` is not changed. An
-    exception that is no Exception, such as KeyboardInterrupt, ends everything. Raises a ValueError that names `limit`
-    if it is below 1.
+    The model is asked at most `limit` times. If its last text has a call too, right or wrong, that call does not run,
+    and instead of the text, the last message of the assistant is a sentence with the number `limit`. `messages` is not
+    changed. An exception that is no Exception, such as KeyboardInterrupt, ends everything. Raises a ValueError that
+    names `limit` if it is below 1.
     """
     # TODO 1: check the limit, and copy the messages
     # TODO 2: at most `limit` times: ask the model. If parse_call finds no call, add the text and return
@@ -391,8 +392,9 @@ def run_tools(
 def token_bytes(tokenizer: Any) -> list[bytes]:
     """Return the bytes of each id of a tokenizer; those of a special token are empty.
 
-    A tokenizer may have them as a list `token_bytes`. The BPETokenizer of chapter 1 has them in `id_to_bytes`, and the
-    tokenizer of chapter 16 has their names in `tokens`, and its special tokens in `special`.
+    A tokenizer may have them as a list `token_bytes`. The BPETokenizer of chapter 1 has them in `id_to_bytes`; if yours
+    has another name for it, add this one. The tokenizer of chapter 16 has their names in `tokens`, and its special
+    tokens in `special`.
     """
     if hasattr(tokenizer, "token_bytes"):
         return list(tokenizer.token_bytes)
