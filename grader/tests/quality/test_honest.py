@@ -46,7 +46,7 @@ def test_imports_of_the_references_exercise_are_added_if_the_course_lacks_them()
 
 
 def test_what_a_stub_gives_is_the_references_if_the_course_uses_and_lacks_it():
-    """Here the parser of patterns, with its own helpers and constants; and nothing that the course does not use."""
+    """Here the parser of patterns, with its own helpers and constants."""
     text = read_source(SOLUTIONS / "ch25_structured_output.py")
     lacking = "import json\n\n\n" + "\n\n".join(
         definition(text, name).text for name in ("build_automaton", "parse_call", "run_tools")
