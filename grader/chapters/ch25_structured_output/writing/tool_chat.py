@@ -58,10 +58,11 @@ def _example(question: str, tool: str, text: str, result: str, says: str) -> lis
     return [{"role": ("user", "assistant")[i % 2], "content": content} for i, content in enumerate(contents)]
 
 
-EXAMPLES = [
+EXAMPLES = [  # the last ones count most
     *_example("What does logit mean?", "look_up", "logit", "A score before the softmax.", "A logit is a score."),
-    *_example("What is 12 times 7?", "calculator", "12 * 7", "84", "12 times 7 is 84."),
+    *_example("What is a token?", "look_up", "token", "A piece of text.", "A token is a piece of text."),
     *_example("Compute 3 + 4 * 25.", "calculator", "3 + 4 * 25", "103", "3 + 4 * 25 is 103."),
+    *_example("What is 12 times 7?", "calculator", "12 * 7", "84", "12 times 7 is 84."),
 ]
 
 
