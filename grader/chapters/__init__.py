@@ -21,6 +21,8 @@ corpora.py     small texts, from corpora.toml; small_models.py memorises them
 stories/       an endless corpus of small stories; story_model.py learns to write them
 training_runs/ small trainings with a known mistake in one part, and recordings of what they showed
 sizes.toml     the letters of shapes
+interruptible_run.py, run_file.py: the loop of `headway tune`, `features` and `reason`, with checkpoints and Control-C,
+               and the file that a run goes on from
 
 Tests are in grader/tests/chapters/; test_folders.py checks these rules.
 """
