@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from grader.cli.arguments import argument, option
-from grader.cli.commands.train import DONE, FAILED, INTERRUPTED, Seed, wrong_use
+from grader.cli.commands.train import DONE, FAILED, INTERRUPTED, Seed, check_use
 from grader.console.output import command_line, make_console, print_error, print_wrapped, show_progress
 from grader.files import UserProblem, short_path
-from grader.models.packages import require_packages
 
 if TYPE_CHECKING:
     from grader.chapters.ch17_fine_tuning.capstone.model_card import Finished
@@ -50,9 +49,7 @@ def capstone(
         raise UserProblem(f"--compare only reads finished runs; leave out {given[0]}")
     if files and not compare:
         raise UserProblem(f"{files[0]} is for --compare; leave it out, or add --compare")
-    if sentence := wrong_use(name, resume, chosen):
-        raise UserProblem(sentence)
-    require_packages("capstone", exit_status=FAILED)
+    check_use("capstone", name, resume, chosen)
     if compare:
         return _compare(files or [])
     from grader.chapters.ch17_fine_tuning.capstone.model_card import PAGE

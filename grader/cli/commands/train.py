@@ -12,6 +12,7 @@ import typer
 from grader.cli.arguments import option
 from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.counts import format_count
+from grader.files import UserProblem
 from grader.models.packages import require_packages
 
 if TYPE_CHECKING:
@@ -78,10 +79,7 @@ def train(
         tokens=tokens, heads=heads, seed=seed, attention=attention, soft_cap=soft_cap, optimizer=optimizer,
         schedule=schedule, predict_tokens=predict_tokens,
     )  # fmt: skip
-    if sentence := wrong_use(name, resume, chosen):
-        print_error(sentence)
-        return UNUSABLE
-    require_packages("train", exit_status=FAILED)
+    check_use("train", name, resume, chosen)
     if hosts is not None:
         return _print_torchrun(hosts, processes or 1, name, resume, chosen)
     if torchrun or (processes or 1) > 1:
@@ -158,14 +156,17 @@ def _print_torchrun(hosts: int, processes: int, name: str | None, resume: bool, 
     return DONE
 
 
-def wrong_use(name: str | None, resume: bool, chosen: dict[str, Any]) -> str | None:
-    """What is wrong with these options of a training or a tuning."""
-    if chosen["steps"] is not None and chosen["minutes"] is not None:
-        return BOTH_LENGTHS
+def check_use(command: str, name: str | None, resume: bool, chosen: dict[str, Any]) -> None:
+    """UserProblem if these options of a command that trains do not fit together, or if it lacks a package."""
+    if chosen.get("steps") is not None and chosen["minutes"] is not None:
+        raise UserProblem(BOTH_LENGTHS)
     if name is not None and not _is_plain_name(name):
-        return f"--name is the name of a folder in checkpoints/, of letters, digits, hyphens and dots, not {name!r}"
+        kinds = "letters, digits, hyphens and dots"
+        raise UserProblem(f"--name is the name of a folder in checkpoints/, of {kinds}, not {name!r}")
     given = next((option.replace("_", "-") for option, value in chosen.items() if value is not None), None)
-    return f"--resume goes on with the settings of the checkpoint; leave out --{given}" if resume and given else None
+    if resume and given:
+        raise UserProblem(f"--resume goes on with the settings of the checkpoint; leave out --{given}")
+    require_packages(command, exit_status=FAILED)
 
 
 def _is_plain_name(name: str) -> bool:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from grader.cli.arguments import option
-from grader.cli.commands.train import DONE, FAILED, INTERRUPTED, UNUSABLE, train_to_end, wrong_use
-from grader.console.output import command_line, make_console, print_error, print_wrapped
-from grader.models.packages import require_packages
+from grader.cli.commands.train import INTERRUPTED, Seed, check_use
+from grader.cli.interruptible_run import find_or_train_stories, run_and_conclude
+from grader.console.output import command_line, make_console, print_wrapped
 
 if TYPE_CHECKING:
     from grader.chapters.ch17_fine_tuning.tuning.base import Base
     from grader.chapters.ch17_fine_tuning.tuning.tuning_run import Tuning
 
-STORIES_MINUTES = 1.0  # to train a model of the stories first
 SHOWN_ANSWER_CHARACTERS = 60
 
 TaskName = StrEnum("TaskName", "sums format")
@@ -37,7 +36,7 @@ def tune(
         option("A checkpoint of `headway train` on stories, or a model as for `headway chat`.", metavar="NAME|FOLDER"),
     ] = None,
     name: Annotated[str | None, option("The adapters are in checkpoints/NAME.", metavar="NAME")] = None,
-    seed: Annotated[int | None, option("Use other random numbers.", min=0, max=2**31 - 1, metavar="N")] = None,
+    seed: Seed = None,
     resume: Annotated[bool, option("Go on with an interrupted tuning: NAME's, or the latest.", "--resume")] = False,
 ) -> int:
     """Fine-tune a model on your own code of chapter 17.
@@ -46,10 +45,7 @@ def tune(
     installed, a GPT that `headway train` made from stories. Before, between and after the phases it answers held-out
     questions. Control-C saves, and --resume goes on from there."""
     chosen = {"task": task, "minutes": minutes, "steps": steps, "base": base, "seed": seed}
-    if sentence := wrong_use(name, resume, chosen):
-        print_error(sentence)
-        return UNUSABLE
-    require_packages("tune", exit_status=FAILED)
+    check_use("tune", name, resume, chosen)
     from grader.chapters.ch17_fine_tuning.tuning import tuning_run
     from grader.console.output import show_progress
 
@@ -62,8 +58,7 @@ def tune(
         opened, seconds = found
         wanted = task or ("sums" if opened.kind == "published" else "format")
         tuning = tuning_run.begin(opened, wanted, name, seed or 0, minutes, steps, seconds)
-    with contextlib.closing(tuning):
-        return _tune(tuning)
+    return run_and_conclude("tune", tuning, _introduce(tuning), tuning_run.run, _conclude)
 
 
 def _open(place: str | None) -> tuple[Base, float] | None:
@@ -71,69 +66,28 @@ def _open(place: str | None) -> tuple[Base, float] | None:
     trained. None after Control-C."""
     from grader.chapters.ch16_published_model.published.opening import installed_file
     from grader.chapters.ch16_published_model.published.source import PublishedProblem
-    from grader.chapters.ch17_fine_tuning.tuning.base import find_stories, open_base
+    from grader.chapters.ch17_fine_tuning.tuning.base import open_base
     from grader.console.output import show_progress
-    from grader.models.training import training_run
-    from grader.models.training.recipes import Settings
 
-    console = make_console()
     if place is None:
         try:
             installed_file()
         except PublishedProblem as problem:
-            print_wrapped(console, f"{str(problem)[0].upper()}{str(problem)[1:]}. So a GPT on stories is tuned.")
-            place = find_stories()
+            missing = f"{str(problem)[0].upper()}{str(problem)[1:]}. So a GPT on stories is tuned."
+            print_wrapped(make_console(), missing)
+            place = find_or_train_stories("First such a GPT", "tune")
             if place is None:
-                print_wrapped(console, f"First such a GPT is trained, for {STORIES_MINUTES:g} minute.")
-                console.print()
-                with contextlib.closing(
-                    training_run.begin(Settings(minutes=STORIES_MINUTES), None, "cpu", show_progress)
-                ) as training:
-                    place = training.name
-                    if not train_to_end(training):
-                        print_wrapped(console, "Stopped, and saved. To go on with this training, and then tune:")
-                        console.print(command_line(f"headway train --resume --name {place}"))
-                        return None
+                return None
     began = time.monotonic()
     return open_base(place, show_progress), time.monotonic() - began
 
 
-def _tune(tuning: Tuning) -> int:
-    from grader.chapters.ch17_fine_tuning.tuning.tasks import TuneProblem
-    from grader.chapters.ch17_fine_tuning.tuning.tuning_run import run
-    from grader.models.training.live_page import control_c, make_page
-    from grader.models.training.trainer import NotANumber
-
-    console = make_console()
-    if not tuning.progress.is_finished:
-        _introduce(tuning)
-        try:
-            with control_c() as interrupted:
-                finished = run(tuning, make_page(), interrupted)
-        except NotANumber as problem:
-            raise TuneProblem(f"{problem}; the last checkpoint stays, and another --seed may go better") from None
-        console.print()
-        if not finished:
-            print_wrapped(console, "Stopped, and saved. To go on:")
-            console.print(command_line(f"headway tune --resume --name {tuning.name}"))
-            return INTERRUPTED
-    _conclude(tuning)
-    return DONE
-
-
-def _introduce(tuning: Tuning) -> None:
-    """Print what is tuned and on what, and whose parts run."""
-    console, base = make_console(), tuning.base
+def _introduce(tuning: Tuning) -> Iterator[str]:
+    """What is tuned, and on what."""
     trained = sum(parameter.numel() for parameter in tuning.adapters.values())
-    every = sum(parameter.numel() for parameter in base.model.parameters())
-    print_wrapped(
-        console,
-        f"{base.name}, and adapters with {trained:,} numbers, {100 * trained / every:.1f} % of all.",
-    )
-    print_wrapped(console, f"It is asked {tuning.task.title}.")
-    for sentence in base.own.sentences():
-        print_wrapped(console, sentence)
-    console.print()
+    every = sum(parameter.numel() for parameter in tuning.base.model.parameters())
+    yield f"{tuning.base.name}, and adapters with {trained:,} numbers, {100 * trained / every:.1f} % of all."
+    yield f"It is asked {tuning.task.title}."
 
 
 def _conclude(tuning: Tuning) -> None:

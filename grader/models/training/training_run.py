@@ -124,11 +124,7 @@ def begin(
     design = settings.design()
     if settings.kind == "translate" and settings.text is not None:
         raise TextProblem("a translator needs pairs of sentences, and --text has none; leave out --text")
-    folder = checkpoint.CHECKPOINTS / (name or free_name(settings.default_name()))
-    if name and folder.exists():
-        raise CheckpointProblem(
-            f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
-        )
+    folder = new_folder(name, settings.default_name())
     exercises = training_exercises(design, settings.recipe(), settings.token_kind())
     own = own or find_own_parts(exercises.union(more_exercises), report_progress)
     with closing_after_failure(own):
@@ -213,6 +209,15 @@ def _make_corpus(
             "again with another --name"
         )
     return corpus
+
+
+def new_folder(name: str | None, default: str) -> Path:
+    """Where a new checkpoint is going to be. CheckpointProblem if the name is taken."""
+    if name and (checkpoint.CHECKPOINTS / name).exists():
+        raise CheckpointProblem(
+            f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
+        )
+    return checkpoint.CHECKPOINTS / (name or free_name(default))
 
 
 def free_name(name: str) -> str:

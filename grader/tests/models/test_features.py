@@ -22,7 +22,9 @@ from grader.chapters.ch23_features.features import (
 from grader.chapters.ch23_features.features.opened import FeaturesProblem, HeldOut
 from grader.chapters.ch23_features.features.report_page import draw
 from grader.chapters.ch23_features.features.subjects import heroine, mood
+from grader.cli.interruptible_run import run_and_conclude
 from grader.console.output import hide_progress
+from grader.models.checkpoint import CheckpointProblem
 from grader.models.training import training_run
 from safetensors import safe_open
 from torch.nn import functional as F
@@ -128,6 +130,13 @@ def test_an_untrained_autoencoder_is_said_to_have_learned_nothing(looks, monkeyp
     assert "nothing was learned" in draw(run.progress)
 
 
+def test_a_loss_that_is_no_number_is_a_sentence_and_the_checkpoint_stays(looks, monkeypatch):
+    monkeypatch.setattr(dictionary, "PEAK", float("inf"))
+    with pytest.raises(CheckpointProblem, match="the loss of step 2 is nan; the last checkpoint stays, and another --seed may go better"):
+        run_and_conclude("features", looks.begin(), (), features_run.run_to_end, print)
+    assert looks.resume().progress.story_batches > 0
+
+
 @pytest.mark.parametrize(("wrong", "says"), [({"layer": 1}, "has the layers 0 to 0, so there is no layer 1"), ({"k": 25}, "k is 25, but there are 24 features")])
 def test_what_the_model_does_not_have_is_a_sentence(looks, wrong, says):
     with pytest.raises(FeaturesProblem, match=says):
@@ -138,7 +147,7 @@ def test_a_taken_name_and_a_missing_run_are_sentences(looks, trainings):
     with pytest.raises(FeaturesProblem, match="there are no features yet"):
         looks.resume(None)
     looks.finished(looks.begin())
-    with pytest.raises(FeaturesProblem, match="there is a checkpoint one already"):
+    with pytest.raises(CheckpointProblem, match="there is a checkpoint one already"):
         looks.begin()
     with pytest.raises(FeaturesProblem, match="there are no features 'two'; you have one"):
         looks.resume("two")

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from browser import Browser, needs_chromium
+from full_disk import needs_mounts, run_on_full_disk
 from grader.cli.main import app
 from kit_copy import Kit, posix
 from page_layout import misfits
@@ -137,12 +137,18 @@ def test_without_a_model_of_stories_one_is_trained_first(kit: Kit):
     assert "There is no GPT of stories yet. First one is trained, for 1 minute." in said and "headway train --resume --name stories" in said
 
 
-@pytest.mark.thorough
-@posix
-def test_a_full_disk_is_a_sentence(kit_with_model: Kit):
-    if os.geteuid() == 0 and not Path("/dev/full").exists():
-        pytest.skip("no way to make writing fail here")
+def test_a_taken_name_is_a_sentence(kit_with_model: Kit):
     kit = kit_with_model
     (kit.root / "checkpoints" / "one").write_text("a file where the folder should be")
-    said = said_by(kit.run("features", "--minutes", "0.05", "--name", "one", status=1, **without_weights(kit)))
+    said = said_by(kit.run("features", "--name", "one", status=1, **without_weights(kit)))
     assert "there is a checkpoint one already" in said
+
+
+@pytest.mark.thorough
+@needs_mounts
+def test_on_a_full_disk_the_last_checkpoint_stays_and_a_new_run_leaves_nothing(kit_with_model: Kit):
+    kit, hidden = kit_with_model, without_weights(kit_with_model)
+    stopped_at_once(kit, "--minutes", "600", "--name", "one")
+    for options in (["--resume", "--name", "one"], ["--minutes", "0.05", "--name", "two"]):
+        said = run_on_full_disk(kit, "features", *options, **hidden)
+        assert f"could not write checkpoints/{options[-1]}/features.safetensors: no space left on device" in said

@@ -25,8 +25,10 @@ from grader.chapters.ch26_reasoning.reasoning.passing import DRAWS, Evaluation
 from grader.chapters.ch26_reasoning.reasoning.reason_file import ReasonProblem
 from grader.chapters.ch26_reasoning.reasoning.reason_progress import Progress
 from grader.chapters.ch26_reasoning.reasoning.sums import Sum
+from grader.chapters.run_file import OPTIMIZER
 from grader.console.output import hide_progress
 from grader.models import checkpoint
+from grader.models.checkpoint import CheckpointProblem
 from grader.models.own_parts import CodeProblem
 from own_models import solved
 from page_layout import misfits
@@ -181,7 +183,7 @@ def test_both_recipes_begin_with_the_same_model_and_are_changed(runs):
 
 def test_a_finished_run_keeps_only_its_models_and_another_seed_is_another_run(runs):
     run, other = runs.finished(runs.begin()), runs.finished(runs.begin("other", seed=1))
-    assert not any(key.startswith(reason_file.OPTIMIZER) for key in reason_file.read("one")[2])
+    assert not any(key.startswith(OPTIMIZER) for key in reason_file.FILES.read("one")[2])
     assert runs.resume().progress.is_finished and run.progress.losses != other.progress.losses
     assert runs.resume(None).name == "other", "the latest"
 
@@ -198,7 +200,7 @@ def test_a_crash_in_the_learners_code_names_the_line_and_the_checkpoint_stays(ru
 
 
 def test_files_that_cannot_be_used_get_one_sentence(runs):
-    with pytest.raises(ReasonProblem, match="there is no run to go on with"):
+    with pytest.raises(ReasonProblem, match="there is no run yet; `headway reason` makes one"):
         runs.resume(None)
     run = runs.begin("mine")
     assert not reason_run.run_to_end(run, Silent(), lambda: True)
@@ -219,15 +221,15 @@ def test_files_that_cannot_be_used_get_one_sentence(runs):
         save_file({"a": torch.zeros(2)}, file, {"format": form, "record": record})
         assert sentence in said()
     file.write_bytes(whole)
-    _, record, tensors = reason_file.read("mine")
+    _, record, tensors = reason_file.FILES.read("mine")
     for changes in ({"start": {"step": 0}}, {"seed": -1}, {"outcomes": {"plain": [[0, 0, 0]], "corrected": []}}):
-        reason_file.save(run.folder, record | changes, tensors)
+        reason_file.FILES.save(run.folder, record | changes, tensors)
         assert "mine" in said()
-    reason_file.save(run.folder, record, {key: value.flatten()[:1] for key, value in tensors.items()})
+    reason_file.FILES.save(run.folder, record, {key: value.flatten()[:1] for key, value in tensors.items()})
     assert "do not fit your Llama" in said()
     with pytest.raises(ReasonProblem, match="there is no run 'nothing'; you have mine"):
         runs.resume("nothing")
-    with pytest.raises(ReasonProblem, match="there is a checkpoint mine already"):
+    with pytest.raises(CheckpointProblem, match="there is a checkpoint mine already"):
         runs.begin("mine")
 
 
@@ -285,7 +287,7 @@ def test_the_conclusion_says_what_the_tests_show():
     assert likelier.startswith("Rewards made right answers likelier") and "new is not shown" in likelier
     assert "pass@1 went from 12 % to 62 %, and pass@32 from 100 % to 100 %" in likelier
     lost = said(made(*[4] * 40), made(*[20] * 30, *[0] * 10))
-    assert "other right answers were lost" in lost and "none solves 10 that were solved before" in lost
+    assert "other right answers were lost" in lost and "but miss 10 that were solved before" in lost
 
 
 def test_a_difference_of_the_recipes_that_may_be_chance_is_called_so():

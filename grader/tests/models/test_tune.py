@@ -10,12 +10,14 @@ from itertools import islice, product
 
 import pytest
 import torch
+from grader.chapters import interruptible_run
 from grader.chapters.ch17_fine_tuning.tuning import adapters, evaluation, tasks, tuning_progress, tuning_run
 from grader.chapters.ch17_fine_tuning.tuning import base as tuned
 from grader.chapters.ch17_fine_tuning.tuning.evaluation import Evaluation
 from grader.chapters.ch17_fine_tuning.tuning.tasks import Question, TuneProblem
 from grader.chapters.ch17_fine_tuning.tuning.tuning_progress import ANSWERS_SHARE, Progress
 from grader.course.syllabus import EXERCISES
+from grader.models.checkpoint import CheckpointProblem
 from grader.models.own_parts import CodeProblem
 from grader.models.training import training_run
 from own_models import solved
@@ -260,7 +262,7 @@ def test_files_that_cannot_be_used_get_one_sentence(tunings, tiny_gguf):
         adapters.merge(base.parts, base.model, saved)
     with pytest.raises(TuneProblem, match="there are no adapters 'nothing'; you have "):
         adapters.read("nothing")
-    with pytest.raises(TuneProblem, match="there is a checkpoint mine already"):
+    with pytest.raises(CheckpointProblem, match="there is a checkpoint mine already"):
         tunings.begin(tiny_gguf, "mine")
     with pytest.raises(TuneProblem, match="has no digits, so it cannot learn sums"):
         tunings.begin("stories", "third", "sums")
@@ -331,7 +333,8 @@ def test_a_time_that_is_too_short_is_refused_while_it_runs_and_the_usual_time_is
         return tuning_run.begin(tunings.open(tiny_gguf), "sums", name, 0, minutes, None)
 
     clock = Clock(12.0)
-    monkeypatch.setattr(tuning_run, "time", clock)
+    for module in (tuning_run, interruptible_run):
+        monkeypatch.setattr(module, "time", clock)
     with pytest.raises(TuneProblem, match=r"1 minute is too short for Tiny-Llama at the present speed of this machine; give more time: `headway tune --task sums --base .*gguf --minutes ([5-9]|1\d)`"):
         tuning_run.run(begin("short", 1.0), Silent())
     assert clock.now <= 100

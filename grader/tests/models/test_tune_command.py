@@ -10,6 +10,7 @@ import sys
 
 import forked_python
 import pytest
+from full_disk import needs_mounts, run_on_full_disk
 from grader.chapters.ch16_published_model.published.opening import PACKAGE
 from grader.cli.main import app
 from kit_copy import Kit, posix
@@ -52,8 +53,8 @@ def test_the_stories_model_learns_another_form(kit_with_model: Kit):
     assert "continue a story's first sentence" in said and "format-stories" in said and "headway chat" not in said
 
 
-@posix
-def test_control_c_saves(kit: Kit, tiny_gguf):
+def stopped_at_once(kit: Kit, tiny_gguf: str) -> str:
+    """What a tuning prints that is interrupted in its first test."""
     command = [sys.executable, "-m", "grader.cli", "tune", "--base", tiny_gguf, "--task", "format", "--minutes", "600", "--name", "long"]
     environment = kit.environment(PYTHONUNBUFFERED="1")
     running = subprocess.Popen(command, cwd=kit.root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -65,6 +66,12 @@ def test_control_c_saves(kit: Kit, tiny_gguf):
     running.send_signal(signal.SIGINT)
     said = " ".join(("".join(lines) + running.stdout.read()).split())
     assert running.wait() == 130, said
+    return said
+
+
+@posix
+def test_control_c_saves(kit: Kit, tiny_gguf):
+    said = stopped_at_once(kit, tiny_gguf)
     assert "Stopped, and saved. To go on: headway tune --resume --name long" in said and "Traceback" not in said
     assert os.listdir(kit.root / "checkpoints" / "long") == ["adapters.safetensors"]
 
@@ -81,3 +88,13 @@ def test_the_real_model_learns_a_form_in_few_steps(kit: Kit):
     said = " ".join((done.stdout + done.stderr).decode().split())
     assert done.returncode == 0, said
     assert "less than 0.001: the model has learned" in said
+
+
+@pytest.mark.thorough
+@needs_mounts
+def test_on_a_full_disk_the_last_checkpoint_stays_and_a_new_run_leaves_nothing(kit: Kit, tiny_gguf):
+    stopped_at_once(kit, tiny_gguf)
+    new = ["--base", tiny_gguf, "--task", "format", "--steps", "1", "--name", "two"]
+    for options in (["--resume", "--name", "long"], new):
+        said = run_on_full_disk(kit, "tune", *options)
+        assert f"could not write checkpoints/{options[-1]}/adapters.safetensors: no space left on device" in said

@@ -21,7 +21,7 @@ from grader.chapters.ch17_fine_tuning.tuning.base import TUNING, stories_base
 from grader.chapters.ch17_fine_tuning.tuning.tuning_run import Tuning
 from grader.console.output import ProgressReporter
 from grader.models import checkpoint
-from grader.models.checkpoint import CheckpointProblem, Loaded
+from grader.models.checkpoint import Loaded
 from grader.models.own_parts import OwnParts, find_own_parts
 from grader.models.training import training_run
 from grader.models.training.corpora import collate_by_length, count_targets, held_out_stories, story_windows
@@ -88,10 +88,7 @@ class Sitting:
 
 def begin(name: str | None, seed: int, minutes: float, steps: int | None) -> Record:
     """A new run. CheckpointProblem if the name is taken."""
-    if name and (checkpoint.CHECKPOINTS / name).exists():
-        advice = "go on with it by --resume, or choose another --name"
-        raise CheckpointProblem(f"there is a checkpoint {name} already; {advice}")
-    return Record(name or training_run.free_name("capstone"), seed, minutes, steps)
+    return Record(training_run.new_folder(name, "capstone").name, seed, minutes, steps)
 
 
 def settings_of(record: Record) -> Settings:

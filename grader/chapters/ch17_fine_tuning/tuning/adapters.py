@@ -7,7 +7,6 @@ rewards (`start.`), and the state of AdamW (`optimizer.`); the record is JSON in
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,13 +15,8 @@ from typing import Any
 
 import torch
 from grader.chapters.ch17_fine_tuning.tuning.tasks import TuneProblem
-from grader.course.status import short_path
-from grader.files import problem, write_whole
-from grader.models import checkpoint
+from grader.chapters.run_file import OPTIMIZER, RunFile, Values, with_prefix
 from grader.models.file_values import (
-    ValueProblem,
-    check,
-    explaining_damage,
     file_path,
     finite,
     list_of,
@@ -32,21 +26,18 @@ from grader.models.file_values import (
     optional,
     pair,
     positive,
-    require_finite,
     string,
     table,
     whole,
     yes_or_no,
 )
-from torch import Tensor, nn
+from torch import nn
 
 ADAPTER_EXERCISES = ("LoRALinear", "add_lora")
 ADAPTED_LAYERS = ("W_q", "W_k", "W_v", "W_out", "gate", "up", "down")
 RANK, ALPHA = 8, 16
 FILE = "adapters.safetensors"
-FORMAT = "1"
-AGAIN = "tune the model again"
-START, OPTIMIZER = "start.", "optimizer."
+START = "start."
 _NUMBERS = list_of(finite())
 EVALUATION = {"right": list_of(yes_or_no(), 10_000), "samples": list_of(pair(string(), string(100_000)), 100)}
 VALUES = {
@@ -57,8 +48,7 @@ VALUES = {
     "evaluations": list_of(table(EVALUATION), 3), "questions": optional(whole(1, 10_000)),
 }  # fmt: skip
 NEEDED = VALUES.keys() - {"headway", "questions"}
-
-Values = dict[str, Tensor]
+FILES = RunFile(FILE, "headway tune", "there are no adapters", "tune the model again", TuneProblem, VALUES, NEEDED)
 
 
 @dataclass(frozen=True)
@@ -121,54 +111,15 @@ def merge(parts: Any, model: nn.Module, saved: Saved) -> None:
 
 def save(folder: Path, saved: Saved) -> None:
     """Write the file. TuneProblem if that is not possible; an earlier one then stays."""
-    from safetensors.torch import save as to_bytes
-
     tensors = dict(saved.adapters)
     for prefix, more in ((START, saved.start), (OPTIMIZER, saved.optimizer)):
         tensors |= {prefix + name: tensor for name, tensor in more.items()}
-    tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
-    data = to_bytes(tensors, {"format": FORMAT, "record": json.dumps(saved.record)})
-    try:
-        write_whole(folder / FILE, data)
-    except OSError as error:
-        raise TuneProblem(problem(error, f"write {short_path(folder / FILE)}")) from None
+    FILES.save(folder, saved.record, tensors)
 
 
-def read(name: str) -> Saved:
-    """The tuning of this name. TuneProblem if it does not exist, or if the file is damaged or of another kind."""
-    from safetensors import safe_open
-
-    folder = checkpoint.CHECKPOINTS / name
-    where = short_path(folder / FILE)
-    if not (folder / FILE).is_file():
-        names = ", ".join(one.name for one in list_tunings()[:6])
-        known = f"you have {names}" if names else "`headway tune` makes one"
-        raise TuneProblem(f"there are no adapters {name!r}; {known}")
-    with explaining_damage(where, TuneProblem, AGAIN), safe_open(folder / FILE, framework="pt") as file:
-        metadata = file.metadata() or {}
-        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  # it is no dict
-    if "record" not in metadata:
-        raise TuneProblem(f"{where} was not written by `headway tune`")
-    if metadata.get("format") != FORMAT:
-        raise TuneProblem(f"{where} was written by another version of Headway; {AGAIN}")
-    groups: dict[str, dict[str, Tensor]] = {START: {}, OPTIMIZER: {}, "": {}}
-    for key, tensor in tensors.items():
-        prefix = next(prefix for prefix in groups if key.startswith(prefix))
-        groups[prefix][key.removeprefix(prefix)] = tensor
-    try:
-        record = json.loads(metadata["record"])
-    except (ValueError, RecursionError):
-        raise TuneProblem(f"the record in {where} is damaged; {AGAIN}") from None
-    try:
-        check({"record": record}, {"record": table(VALUES)}, where, [f"record.{name}" for name in NEEDED])
-    except ValueProblem as trouble:
-        raise TuneProblem(f"{trouble}; {AGAIN}") from None
-    require_finite(groups[""], where, TuneProblem, AGAIN)
-    require_finite(groups[START], where, TuneProblem, AGAIN)
-    return Saved(name, record, groups[""], groups[START], groups[OPTIMIZER])
-
-
-def list_tunings() -> list[Path]:
-    """The folders with adapters, the newest first."""
-    found = [path.parent for path in checkpoint.CHECKPOINTS.glob(f"*/{FILE}")]
-    return sorted(found, key=lambda folder: (folder / FILE).stat().st_mtime, reverse=True)
+def read(name: str | None) -> Saved:
+    """The tuning of this name, or the latest. TuneProblem if it does not exist, or if the file is damaged or of another
+    kind."""
+    name, record, tensors = FILES.read(name)
+    adapters = {key: tensor for key, tensor in tensors.items() if not key.startswith((START, OPTIMIZER))}
+    return Saved(name, record, adapters, with_prefix(tensors, START), with_prefix(tensors, OPTIMIZER))

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import math
 import shlex
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from grader.chapters import interruptible_run
 from grader.chapters.ch17_fine_tuning.tuning import evaluation
 from grader.chapters.ch17_fine_tuning.tuning.evaluation import Evaluation, has_learned
 from grader.chapters.ch17_fine_tuning.tuning.tasks import Task
-from grader.console.output import progress_bar, wrap_text
-from grader.models.training.live_page import CURVE_WIDTH, clock, recent_mean
-from grader.teaching.terminal_drawing import curve
+from grader.models.training.live_page import recent_mean
 from grader.version import __version__
-from rich.text import Text
 
 MINUTES_BY_BASE = {"published": 9.0, "stories": 3.0}
 ANSWERS, REWARDS = PHASES = ("answers", "rewards")
@@ -104,46 +101,22 @@ class Progress:
         return cls(**data | {"evaluations": evaluations, "seconds": UNSPENT | data["seconds"]})
 
 
-@dataclass
-class View:
-    name: str
-    progress: Progress
-    doing: str = ""
-    trains: bool = False  # or else it answers held-out questions
-    answered: int = 0  # of them
-    test_began: float = 0.0
-    notice: str = "Control-C saves and stops."
-
+class View(interruptible_run.View):
     @property
-    def samples(self) -> list[tuple[int, str]]:
-        return []  # answers are shown at the end
+    def share(self) -> float:
+        progress: Progress = self.progress
+        if self.answered is None:
+            return progress.share_done(progress.phase)
+        return self.answered / (progress.questions or evaluation.HELD_OUT_QUESTIONS)
 
-    def describe(self) -> str:
-        return ", ".join([self.doing, *self._facts()])
+    def curves(self) -> dict[str, list[float]]:
+        return {"loss  ": self.progress.losses, "reward": self.progress.rewards, "KL    ": self.progress.kls}
 
-    def lines(self, width: int) -> list[Text]:
-        """Lines of less than `width` columns."""
-        progress = self.progress
-        lines = [Text(f"{self.name}: {self.doing}", style="bold")]
-        share = progress.share_done(progress.phase) if self.trains else self.answered / (progress.questions or 96)
-        bar = progress_bar(share, min(30, max(width - 30, 8)))
-        lines.append(Text.assemble(bar, f" {int(100 * share)} % of this {'phase' if self.trains else 'test'}"))
-        lines += [Text(line) for line in wrap_text(", ".join(self._facts()), width)]
-        curves = {"loss  ": progress.losses, "reward": progress.rewards, "KL    ": progress.kls}
-        for name, values in curves.items():
-            if len(values) > 1:
-                lines += curve(name, values, width=min(CURVE_WIDTH, max(width - 26, 4)))
-        lines.append(Text(self.notice, style="dim"))
-        for line in lines:
-            line.truncate(width - 1, overflow="ellipsis")
-        return lines
-
-    def _facts(self) -> list[str]:
-        progress = self.progress
-        if not self.trains:
-            spent = time.monotonic() - self.test_began
-            of = f" of {progress.questions}" if progress.questions else ", to measure the speed"
-            return [f"question {self.answered}{of}", *self._left(spent)]
+    def facts(self) -> list[str]:
+        progress: Progress = self.progress
+        left = [f"{self.time_left} left"] if progress.steps is None else []
+        if self.answered is not None:
+            return [self.question, *left]
         most = progress.steps or (progress.answer_steps if progress.phase == ANSWERS else None)
         of = f" of {most:,}" if most else ""
         facts = [f"step {progress.steps_done(progress.phase):,}{of}"]
@@ -153,13 +126,7 @@ class View:
             else {"mean reward": progress.rewards, "KL": progress.kls}
         )
         facts += [f"{name} {mean:.3f}" for name, values in numbers.items() if (mean := recent_mean(values)) is not None]
-        return facts + self._left(0.0)
-
-    def _left(self, spent: float) -> list[str]:
-        """The time that is left in all, `spent` seconds after what is recorded."""
-        if self.progress.steps is not None:
-            return []
-        return [f"{clock(max(self.progress.seconds_left - spent, 0.0))} left"]
+        return facts + left
 
 
 NAMES = {ANSWERS: "right answers", REWARDS: "rewards"}

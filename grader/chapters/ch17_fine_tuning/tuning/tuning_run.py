@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 from grader.chapters.ch17_fine_tuning.tuning import adapters as adapter_file
-from grader.chapters.ch17_fine_tuning.tuning.adapters import Values, add_adapters, fill, values_of
+from grader.chapters.ch17_fine_tuning.tuning.adapters import add_adapters, fill, values_of
 from grader.chapters.ch17_fine_tuning.tuning.base import (
     Base,
     answer_log_probs,
@@ -42,12 +42,14 @@ from grader.chapters.ch17_fine_tuning.tuning.tuning_progress import (
     command,
     describe_minutes,
 )
+from grader.chapters.interruptible_run import Interrupted, restore_optimizer, saving, take_steps, timed
+from grader.chapters.run_file import Values
 from grader.console.output import ProgressReporter
 from grader.models import checkpoint
-from grader.models.own_parts import closing_after_failure, explaining_crashes
+from grader.models.own_parts import OwnParts, closing_after_failure
 from grader.models.training.live_page import Page
-from grader.models.training.trainer import ClippingOptimizer, NotANumber, prepare_torch, read_state, restore_state
-from grader.models.training.training_run import free_name
+from grader.models.training.trainer import ClippingOptimizer, NotANumber, prepare_torch, read_state
+from grader.models.training.training_run import new_folder
 from grader.teaching.walks.parts import hidden_prints
 from torch import Tensor, nn
 
@@ -152,8 +154,6 @@ def _checked(value: float, name: str, step: int) -> float:
     return value
 
 
-SAVE_SECONDS = 20.0  # between two checkpoints, at least
-MOMENTS_A_PHASE = 8
 FEWEST_TESTS = 7  # the time of the shortest tuning, in tests: three, and a step of each phase
 
 
@@ -173,6 +173,10 @@ class Tuning:
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @property
+    def own(self) -> OwnParts:
+        return self.base.own
 
     def save(self) -> None:
         """Write the checkpoint; a finished tuning needs only its adapters."""
@@ -196,7 +200,7 @@ class Tuning:
         progress.minutes = math.ceil(needed)
 
     def close(self) -> None:
-        self.base.own.close()
+        self.own.close()
 
 
 # ---- making it
@@ -216,13 +220,9 @@ def begin(
     opening_seconds: float = 0.0,
 ) -> Tuning:  # fmt: skip
     """A new tuning of this base, which it takes over. The time in which it was opened counts. Without minutes, it takes
-    as long as usual, or longer on a slow machine. TuneProblem if it cannot begin."""
+    as long as usual, or longer on a slow machine. TuneProblem or CheckpointProblem if it cannot begin."""
     with closing_after_failure(base.own):
-        folder = checkpoint.CHECKPOINTS / (name or free_name(f"{task}-{base.kind}"))
-        if folder.exists():
-            raise TuneProblem(
-                f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
-            )
+        folder = new_folder(name, f"{task}-{base.kind}")
         most, length = find_task(base.kind, task).answer_steps, minutes or MINUTES_BY_BASE[base.kind]
         progress = Progress(base.kind, base.place, task, seed, length, most, steps)
         progress.seconds["opening"] = opening_seconds
@@ -234,10 +234,7 @@ def begin(
 def resume(name: str | None, report_progress: ProgressReporter, base: Base | None = None) -> Tuning:
     """The tuning of this name, or the latest, where it was interrupted; of this base, or of the one that it names.
     TuneProblem if it cannot go on."""
-    known = adapter_file.list_tunings()
-    if name is None and not known:
-        raise TuneProblem("there are no adapters yet; `headway tune` makes some")
-    saved = adapter_file.read(name or known[0].name)
+    saved = adapter_file.read(name)
     try:
         progress = Progress.from_data(saved.record)
     except (KeyError, TypeError, ValueError):
@@ -248,7 +245,11 @@ def resume(name: str | None, report_progress: ProgressReporter, base: Base | Non
         fill(tuning.adapters, saved)
         tuning.start = saved.start
         if not progress.is_finished:
-            _restore(tuning, saved.optimizer)
+            optimizer = tuning.optimizer
+            if not restore_optimizer(optimizer.optimizer, optimizer.parameters, saved.optimizer):
+                raise TuneProblem(
+                    f"the optimizer of {tuning.name} does not fit your AdamW any more; tune the model again"
+                )
         return tuning
 
 
@@ -259,63 +260,34 @@ def _make(base: Base, progress: Progress, folder: Path) -> Tuning:
     return Tuning(folder, base, task, progress, adapters, make_optimizer(base, adapters), {})
 
 
-def _restore(tuning: Tuning, state: Values) -> None:
-    if not restore_optimizer(tuning.optimizer, state):
-        raise TuneProblem(f"the optimizer of {tuning.name} does not fit your AdamW any more; tune the model again")
-
-
-def restore_optimizer(optimizer: ClippingOptimizer, state: Values) -> bool:
-    """Give a new optimizer its state; return whether it fits. If the state is that after updates, an update with the
-    learning rate 0 makes the places for it; it changes nothing."""
-    if restore_state(optimizer.optimizer, state):
-        return True
-    for weight in optimizer.parameters:
-        weight.grad = weight.detach() * 0
-    optimizer.step()
-    return restore_state(optimizer.optimizer, state)
-
-
 # ---- running it
 
 
-def run(tuning: Tuning, page: Page, interrupted: Callable[[], bool] = lambda: False) -> bool:
+def run(tuning: Tuning, page: Page, interrupted: Interrupted = lambda: False) -> bool:
     """Tune to the end, or until `interrupted`; return whether the end was reached. Saves on the way and at the end.
 
     CodeProblem if the learner's code raises an exception; the last checkpoint stays.
     """
-    view = View(tuning.name, tuning.progress)
-    with explaining_crashes(tuning.base.parts, NotANumber):
-        try:
-            finished = _run(tuning, page, view, interrupted)
+    progress, view = tuning.progress, View(tuning.name, tuning.progress)
+    with saving(tuning, view, page):
+        while not progress.is_finished:
+            if progress.evaluations and not _train(tuning, page, view, interrupted):
+                return False
+            found = _test(tuning, page, view, interrupted)
+            if found is None:
+                return False
+            progress.evaluations.append(found)
+            if progress.phase == REWARDS and not progress.is_finished:
+                tuning.start = {name: parameter.detach().clone() for name, parameter in tuning.adapters.items()}
+                tuning.optimizer = make_optimizer(tuning.base, tuning.adapters)
             tuning.save()
-            return finished
-        finally:
-            view.notice = ""
-            page.close(view)
+        return True
 
 
-def _run(tuning: Tuning, page: Page, view: View, interrupted: Callable[[], bool]) -> bool:
-    progress = tuning.progress
-    while not progress.is_finished:
-        if progress.evaluations and not _train(tuning, page, view, interrupted):
-            return False
-        found = _test(tuning, page, view, interrupted)
-        if found is None:
-            return False
-        progress.evaluations.append(found)
-        if progress.phase == REWARDS and not progress.is_finished:
-            tuning.start = {name: parameter.detach().clone() for name, parameter in tuning.adapters.items()}
-            tuning.optimizer = make_optimizer(tuning.base, tuning.adapters)
-        tuning.save()
-    return True
-
-
-def _test(tuning: Tuning, page: Page, view: View, interrupted: Callable[[], bool]) -> Evaluation | None:
+def _test(tuning: Tuning, page: Page, view: View, interrupted: Interrupted) -> Evaluation | None:
     """Ask held-out questions. The first ones of the first test show how many there can be."""
     progress, asked = tuning.progress, held_out_questions(tuning.base, tuning.task)
-    view.trains, view.doing = False, f"test {len(progress.evaluations) + 1} of {TESTS}: answers to held-out questions"
-    view.answered, view.test_began = 0, time.monotonic()
-    page.moment(view)
+    view.begin_test(f"test {len(progress.evaluations) + 1} of {TESTS}: answers to held-out questions", page)
 
     def answer(questions: Sequence[Question], before: int = 0) -> Evaluation | None:
         def note(answered: int) -> None:
@@ -327,7 +299,7 @@ def _test(tuning: Tuning, page: Page, view: View, interrupted: Callable[[], bool
 
         return evaluate(tuning.base, tuning.task, questions, interrupted, note)
 
-    with _timed(progress, "evaluation"), hidden_prints():
+    with timed(progress.seconds, "evaluation"), hidden_prints():
         if progress.questions is not None:
             return answer(asked[: progress.questions])
         measured = asked[:FEWEST_QUESTIONS]
@@ -343,24 +315,11 @@ def _test(tuning: Tuning, page: Page, view: View, interrupted: Callable[[], bool
         return rest and first + rest
 
 
-def _train(tuning: Tuning, page: Page, view: View, interrupted: Callable[[], bool]) -> bool:
+def _train(tuning: Tuning, page: Page, view: View, interrupted: Interrupted) -> bool:
     """Train the rest of this phase; False if it was interrupted."""
-    progress, phase, saved = tuning.progress, tuning.progress.phase, time.monotonic()
-    view.trains, view.doing = True, f"training on {phase}"
-    moments = int(MOMENTS_A_PHASE * progress.share_done(phase))
-    while progress.share_done(phase) < 1:
-        if interrupted():
-            return False
-        with _timed(progress, phase), hidden_prints():
-            _step(tuning, phase)
-        if time.monotonic() - saved > SAVE_SECONDS:
-            tuning.save()
-            saved = time.monotonic()
-        if int(MOMENTS_A_PHASE * progress.share_done(phase)) > moments:
-            moments = int(MOMENTS_A_PHASE * progress.share_done(phase))
-            page.moment(view)
-        page.update(view)
-    return True
+    progress, phase = tuning.progress, tuning.progress.phase
+    view.doing, step = f"training on {phase}", partial(_step, tuning, phase)
+    return take_steps(tuning, view, page, interrupted, step, phase, lambda: progress.share_done(phase) == 1)
 
 
 def _step(tuning: Tuning, phase: str) -> None:
@@ -372,10 +331,3 @@ def _step(tuning: Tuning, phase: str) -> None:
     reward, kl = step_on_rewards(base, task, tuning.adapters, tuning.start, tuning.optimizer, progress.seed, step)
     progress.rewards.append(reward)
     progress.kls.append(kl)
-
-
-@contextmanager
-def _timed(progress: Progress, name: str) -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    progress.seconds[name] += time.monotonic() - began

@@ -7,38 +7,19 @@ the file's metadata. The file is replaced as a whole.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from grader.chapters.ch23_features.features.opened import FeaturesProblem
-from grader.course.status import short_path
-from grader.files import problem, write_whole
-from grader.models import checkpoint
-from grader.models.file_values import (
-    ANY,
-    ValueProblem,
-    check,
-    explaining_damage,
-    finite,
-    list_of,
-    named,
-    number,
-    optional,
-    positive,
-    require_finite,
-    string,
-    table,
-    whole,
-)
+from grader.chapters.run_file import OPTIMIZER, RunFile, Values, with_prefix
+from grader.models.file_values import ANY, finite, list_of, named, number, optional, positive, string, table, whole
 from torch import Tensor, nn
 
 BATCH_STATES = 1024
 PEAK, WARMUP_STEPS, FALLING_SHARE = 3e-3, 20, 0.3  # the learning rate; it falls to 0 at the end
 FILE, PAGE = "features.safetensors", "features.html"
-FORMAT, OPTIMIZER = "1", "optimizer."
 AGAIN = "run `headway features` again"
 VALUES = {
     "base": string(), "layer": whole(0, 1 << 10), "n_features": whole(1, 1 << 20), "k": whole(1, 1 << 20),
@@ -47,6 +28,7 @@ VALUES = {
     "examined": optional(table({})), "probed": optional(table({})), "notes": list_of(string()), "shown": ANY,
 }  # fmt: skip
 NEEDED = VALUES.keys() - {"headway", "shown"}
+FILES = RunFile(FILE, "headway features", "there are no features", AGAIN, FeaturesProblem, VALUES, NEEDED)
 
 
 def find_scale(states: Tensor) -> float:
@@ -93,48 +75,22 @@ def train_step(
 class Saved:
     name: str
     record: dict[str, Any]
-    parameters: dict[str, Tensor]
-    optimizer: dict[str, Tensor]
+    parameters: Values
+    optimizer: Values
 
 
 def save(folder: Path, saved: Saved) -> None:
     """Write the file. FeaturesProblem if that is not possible; an earlier one then stays."""
-    from safetensors.torch import save as to_bytes
-
-    tensors = saved.parameters | {OPTIMIZER + name: tensor for name, tensor in saved.optimizer.items()}
-    tensors = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
-    try:
-        write_whole(folder / FILE, to_bytes(tensors, {"format": FORMAT, "record": json.dumps(saved.record)}))
-    except OSError as error:
-        raise FeaturesProblem(problem(error, f"write {short_path(folder / FILE)}")) from None
+    optimizer = {OPTIMIZER + name: tensor for name, tensor in saved.optimizer.items()}
+    FILES.save(folder, saved.record, saved.parameters | optimizer)
 
 
-def read(name: str) -> Saved:
-    """The run of this name. FeaturesProblem if it does not exist, or if the file is damaged or of another kind."""
-    from safetensors import safe_open
-
-    path = checkpoint.CHECKPOINTS / name / FILE
-    where = short_path(path)
-    if not path.is_file():
-        names = ", ".join(one.name for one in list_runs()[:6])
-        known = f"you have {names}" if names else "`headway features` makes them"
-        raise FeaturesProblem(f"there are no features {name!r}; {known}")
-    with explaining_damage(where, FeaturesProblem, AGAIN), safe_open(path, framework="pt") as file:
-        metadata = file.metadata() or {}
-        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  # it is no dict
-    if metadata.get("format") != FORMAT or "record" not in metadata:
-        raise FeaturesProblem(f"{where} was not written by this version of `headway features`; {AGAIN}")
-    try:
-        record = json.loads(metadata["record"])
-        check({"record": record}, {"record": table(VALUES)}, where, [f"record.{name}" for name in NEEDED])
-    except (ValueError, RecursionError):
-        raise FeaturesProblem(f"the record in {where} is damaged; {AGAIN}") from None
-    except ValueProblem as trouble:
-        raise FeaturesProblem(f"{trouble}; {AGAIN}") from None
+def read(name: str | None) -> Saved:
+    """The run of this name, or the latest. FeaturesProblem if it does not exist, or if the file is damaged or of
+    another kind."""
+    name, record, tensors = FILES.read(name)
     parameters = {key: tensor for key, tensor in tensors.items() if not key.startswith(OPTIMIZER)}
-    require_finite(parameters, where, FeaturesProblem, AGAIN)
-    optimizer = {key.removeprefix(OPTIMIZER): each for key, each in tensors.items() if key.startswith(OPTIMIZER)}
-    return Saved(name, record, parameters, optimizer)
+    return Saved(name, record, parameters, with_prefix(tensors, OPTIMIZER))
 
 
 def fill(autoencoder: nn.Module, saved: Saved) -> None:
@@ -145,9 +101,3 @@ def fill(autoencoder: nn.Module, saved: Saved) -> None:
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(saved.parameters[name])
-
-
-def list_runs() -> list[Path]:
-    """The folders with features, the newest first."""
-    found = [path.parent for path in checkpoint.CHECKPOINTS.glob(f"*/{FILE}")]
-    return sorted(found, key=lambda folder: (folder / FILE).stat().st_mtime, reverse=True)

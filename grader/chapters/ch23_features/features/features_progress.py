@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from grader.console.output import progress_bar, wrap_text
-from grader.models.training.live_page import CURVE_WIDTH, clock, recent_mean
-from grader.teaching.terminal_drawing import curve
+from grader.chapters import interruptible_run
+from grader.models.training.live_page import recent_mean
 from grader.version import __version__
-from rich.text import Text
 
 MINUTES = 6.0
 OPENING, STATES, TRAINING, EXAMINING, SENTENCES, PROBES, STEERING = STAGES = (
@@ -81,14 +76,6 @@ class Progress:
         share = (spent + spent / steps / 2) / max(time - self.seconds[STATES], 1e-9)
         return min(max(share, steps / MOST_STEPS), 1.0)
 
-    @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[stage] += time.monotonic() - began
-
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Progress:
         """TypeError if it has unknown entries."""
@@ -104,46 +91,27 @@ class Progress:
 
 
 @dataclass
-class View:
-    """What a page shows of this moment."""
-
-    name: str
-    progress: Progress
+class View(interruptible_run.View):
     stage: str = STATES
     done: int = 0  # of what this stage does, besides training
     total: int = 1
     unit: str = ""
-    notice: str = "Control-C saves and stops."
+    part = "part"
+    span = (0.0, 1.0)
 
     @property
-    def samples(self) -> list[tuple[int, str]]:
-        return []  # texts are shown at the end
+    def share(self) -> float:
+        return self.progress.training_done if self.stage == TRAINING else min(self.done / max(self.total, 1), 1.0)
 
-    def describe(self) -> str:
-        return ", ".join([DOING[self.stage], *self._facts()])
+    def curves(self) -> dict[str, list[float]]:
+        return {"explained": [1 - loss for loss in self.progress.losses]}
 
-    def lines(self, width: int) -> list[Text]:
-        """Lines of less than `width` columns."""
-        progress = self.progress
-        lines = [Text(f"{self.name}: {DOING[self.stage]}", style="bold")]
-        share = progress.training_done if self.stage == TRAINING else self.done / max(self.total, 1)
-        bar = progress_bar(min(share, 1.0), min(30, max(width - 30, 8)))
-        lines.append(Text.assemble(bar, f" {int(100 * min(share, 1.0))} % of this part"))
-        lines += [Text(line) for line in wrap_text(", ".join(self._facts()), width)]
-        if len(progress.losses) > 1:
-            explained = [1 - loss for loss in progress.losses]
-            lines += curve("explained", explained, width=min(CURVE_WIDTH, max(width - 26, 4)), span=(0.0, 1.0))
-        lines.append(Text(self.notice, style="dim"))
-        for line in lines:
-            line.truncate(width - 1, overflow="ellipsis")
-        return lines
-
-    def _facts(self) -> list[str]:
-        progress = self.progress
+    def facts(self) -> list[str]:
+        progress: Progress = self.progress
         if self.stage == TRAINING:
             facts = [f"step {len(progress.losses):,}"]
             if (loss := recent_mean(progress.losses)) is not None:
                 facts.append(f"{100 * (1 - loss):.0f} % of the variance explained")
         else:
             facts = [f"{self.done:,} of {self.total:,} {self.unit}"]
-        return [*facts, f"{clock(progress.seconds_left)} left at most"]
+        return [*facts, f"{self.time_left} left at most"]

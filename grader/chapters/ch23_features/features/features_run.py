@@ -4,7 +4,6 @@ Control-C."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from grader.chapters.ch23_features.features.examining import (
     Examiner,
 )
 from grader.chapters.ch23_features.features.features_progress import (
+    DOING,
     EXAMINING,
     MINUTES,
     OPENING,
@@ -41,23 +41,28 @@ from grader.chapters.ch23_features.features.opened import (
     text_rows,
 )
 from grader.chapters.ch23_features.features.subjects import Subject, heroine, mood
+from grader.chapters.interruptible_run import (
+    MOMENTS,
+    Interrupted,
+    restore_optimizer,
+    saving,
+    take_steps,
+    timed,
+)
 from grader.console.output import ProgressReporter
 from grader.models import checkpoint
-from grader.models.own_parts import closing_after_failure, explaining_crashes
+from grader.models.own_parts import OwnParts, closing_after_failure
 from grader.models.training.live_page import Page
-from grader.models.training.trainer import NotANumber, prepare_torch, read_state, restore_state
-from grader.models.training.training_run import free_name
+from grader.models.training.trainer import NotANumber, prepare_torch, read_state
+from grader.models.training.training_run import new_folder
 from grader.teaching.walks.parts import hidden_prints
 from torch import Tensor
 
 FEATURES_A_NUMBER = 4  # of the stream, by default
 ACTIVE = 8  # features of a state, by default
-SAVE_SECONDS = 20.0  # between two checkpoints, at least
 MOST_STATES = 250_000  # that the autoencoder learns from
 PLAIN_STORIES = 40  # that the cost of steering is measured on
-MOMENTS = 6  # lines about a part, where the output is no terminal
 FEWEST_BATCHES, FEWEST_STEPS = 2, 2
-Interrupted = Callable[[], bool]
 
 
 @dataclass
@@ -76,6 +81,10 @@ class Run:
         return self.folder.name
 
     @property
+    def own(self) -> OwnParts:
+        return self.models.own
+
+    @property
     def subject(self) -> Subject:
         return mood() if self.models.published else heroine(self.models.corpus.seed)
 
@@ -87,22 +96,18 @@ class Run:
         dictionary.save(self.folder, dictionary.Saved(self.name, asdict(self.progress), parameters, state))
 
     def close(self) -> None:
-        self.models.own.close()
+        self.own.close()
 
 
 def begin(
     base: str | None, layer: int | None, n_features: int | None, k: int | None, name: str | None, seed: int,
     minutes: float | None, report_progress: ProgressReporter,
 ) -> Run:  # fmt: skip
-    """A new run. FeaturesProblem if it cannot begin."""
+    """A new run. FeaturesProblem or CheckpointProblem if it cannot begin."""
     began = time.monotonic()
     models = open_models(base, report_progress)
     with closing_after_failure(models.own):
-        folder = checkpoint.CHECKPOINTS / (name or free_name(f"features-{models.stories.name}"))
-        if folder.exists():
-            raise FeaturesProblem(
-                f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
-            )
+        folder = new_folder(name, f"features-{models.stories.name}")
         n_layers, width = models.stories.n_layers, models.stories.model.token_emb.weight.size(1)
         if layer is not None and layer >= n_layers:
             raise FeaturesProblem(
@@ -122,10 +127,7 @@ def begin(
 
 def resume(name: str | None, report_progress: ProgressReporter) -> Run:
     """The run of this name, or the latest, where it was interrupted. FeaturesProblem if it cannot go on."""
-    known = dictionary.list_runs()
-    if name is None and not known:
-        raise FeaturesProblem("there are no features yet; `headway features` makes them")
-    saved = dictionary.read(name or known[0].name)
+    saved = dictionary.read(name)
     try:
         progress = Progress.from_data(saved.record)
     except (KeyError, TypeError):
@@ -144,8 +146,12 @@ def resume(name: str | None, report_progress: ProgressReporter) -> Run:
         if saved.parameters:
             _make(run, run.states if len(run.states) else torch.zeros(1, width))
             dictionary.fill(run.autoencoder, saved)
-            if progress.examined is None:
-                _restore(run, saved.optimizer)
+            if progress.examined is None and not restore_optimizer(
+                run.optimizer, run.autoencoder.parameters(), saved.optimizer
+            ):
+                raise FeaturesProblem(
+                    f"the optimizer of {run.name} does not fit your AdamW any more; {dictionary.AGAIN}"
+                )
         return run
 
 
@@ -157,18 +163,6 @@ def _make(run: Run, states: Tensor) -> None:
     run.optimizer = dictionary.make_optimizer(parts, run.autoencoder)
 
 
-def _restore(run: Run, state: dict[str, Tensor]) -> None:
-    """Give AdamW its state. If it has made updates, one with the learning rate 0 makes the places for their state; it
-    changes nothing."""
-    if restore_state(run.optimizer, state):
-        return
-    for weight in run.autoencoder.parameters():
-        weight.grad = weight.detach() * 0
-    run.optimizer.step()
-    if not restore_state(run.optimizer, state):
-        raise FeaturesProblem(f"the optimizer of {run.name} does not fit your AdamW any more; {dictionary.AGAIN}")
-
-
 # ---- running it
 
 
@@ -178,28 +172,20 @@ def run_to_end(run: Run, page: Page, interrupted: Interrupted = lambda: False) -
     CodeProblem if the learner's code raises an exception; the last checkpoint stays.
     """
     view = View(run.name, run.progress)
-    with explaining_crashes(run.models.parts, NotANumber), hidden_prints():
-        try:
-            finished = True
-            for stage in (_read_stories, _train, _examine, _probe):
-                if not stage(run, page, view, interrupted):
-                    finished = False
-                    break
-                run.save()
-            if not finished:
-                run.save()
-            return finished
-        finally:
-            view.notice = ""
-            page.close(view)
+    with saving(run, view, page), hidden_prints():
+        for stage in (_read_stories, _train, _examine, _probe):
+            if not stage(run, page, view, interrupted):
+                return False
+            run.save()
+        return True
 
 
 class _Part:
     """One stage on the page: it tells how much is done."""
 
-    def __init__(self, run: Run, page: Page, view: View, stage: str, total: int, unit: str) -> None:
-        self.run, self.page, self.view, self.stage = run, page, view, stage
-        view.stage, view.done, view.total, view.unit = stage, 0, total, unit
+    def __init__(self, page: Page, view: View, stage: str, total: int, unit: str) -> None:
+        self.page, self.view = page, view
+        view.doing, view.stage, view.done, view.total, view.unit = DOING[stage], stage, 0, total, unit
         page.moment(view)
 
     def note(self, done: int) -> None:
@@ -214,11 +200,11 @@ def _read_stories(run: Run, page: Page, view: View, interrupted: Interrupted) ->
     progress = run.progress
     if progress.examined is not None or progress.story_batches:
         return True
-    part, pieces = _Part(run, page, view, STATES, MOST_STATES, "tokens"), list[Tensor]()
+    part, pieces = _Part(page, view, STATES, MOST_STATES, "tokens"), list[Tensor]()
     while sum(map(len, pieces)) < MOST_STATES and (len(pieces) < FEWEST_BATCHES or progress.has_time(STATES)):
         if interrupted():
             return False
-        with progress.timed(STATES):
+        with timed(progress.seconds, STATES):
             pieces.append(story_states(run.models, progress.layer, len(pieces)))
         part.note(sum(map(len, pieces)))
     run.states = torch.cat(pieces)
@@ -228,32 +214,26 @@ def _read_stories(run: Run, page: Page, view: View, interrupted: Interrupted) ->
 
 def _train(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool:
     """Train the rest of the autoencoder's steps."""
-    progress, saved = run.progress, time.monotonic()
+    progress = run.progress
     if progress.examined is not None:
         return True
     if run.autoencoder is None:
         _make(run, run.states)
-    _Part(run, page, view, TRAINING, 1, "")
-    shown = int(MOMENTS * progress.training_done)
-    while progress.training_done < 1 or len(progress.losses) < FEWEST_STEPS:
-        if interrupted():
-            return False
-        with progress.timed(TRAINING):
-            step, done = len(progress.losses), progress.training_done
-            loss = dictionary.train_step(
-                run.autoencoder, run.optimizer, run.states, progress.scale, progress.seed, step, done
-            )
+
+    def step() -> None:
+        number, done = len(progress.losses), progress.training_done
+        loss = dictionary.train_step(
+            run.autoencoder, run.optimizer, run.states, progress.scale, progress.seed, number, done
+        )
         if not loss < float("inf"):
-            raise NotANumber(f"the loss of step {step + 1} is {loss}")
+            raise NotANumber(f"the loss of step {number + 1} is {loss}")
         progress.losses.append(loss)
-        if time.monotonic() - saved > SAVE_SECONDS:
-            run.save()
-            saved = time.monotonic()
-        if int(MOMENTS * progress.training_done) > shown:
-            shown = int(MOMENTS * progress.training_done)
-            page.moment(view)
-        page.update(view)
-    return True
+
+    def is_over() -> bool:
+        return progress.training_done == 1 and len(progress.losses) >= FEWEST_STEPS
+
+    view.doing, view.stage = DOING[TRAINING], TRAINING
+    return take_steps(run, view, page, interrupted, step, TRAINING, is_over)
 
 
 def _examine(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool:
@@ -261,8 +241,8 @@ def _examine(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool
     progress = run.progress
     if progress.examined is not None:
         return True
-    part = _Part(run, page, view, EXAMINING, SHOWN_READ + SHOWN_UNREAD, "features")
-    with progress.timed(EXAMINING):
+    part = _Part(page, view, EXAMINING, SHOWN_READ + SHOWN_UNREAD, "features")
+    with timed(progress.seconds, EXAMINING):
         share = min(len(run.states) / MOST_STATES, 1.0)
         count = max(FEWEST_STORIES, round(MOST_STORIES * min(2 * share, 1.0)))
         texts = held_out_stories(run.models, count)
@@ -275,10 +255,10 @@ def _examine(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool
             return False
         if number >= FEWEST_SHOWN and not progress.has_time(EXAMINING):
             break
-        with progress.timed(EXAMINING):
+        with timed(progress.seconds, EXAMINING):
             found["shown"].append(examiner.describe(feature))
         part.note(number + 1)
-    with progress.timed(EXAMINING):
+    with timed(progress.seconds, EXAMINING):
         found["random"] = [examiner.describe_random(i) for i in range(min(SHOWN_RANDOM, len(examiner.control)))]
     progress.examined = found
     return True
@@ -290,7 +270,7 @@ def _probe(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool:
     if progress.probed is not None:
         return True
     opened = models.probed
-    part = _Part(run, page, view, SENTENCES, len(subject.sentences), "sentences")
+    part = _Part(page, view, SENTENCES, len(subject.sentences), "sentences")
     states, trouble = probing.known_states(opened, subject)
     known, stopped = len(states), False
     while len(states) < len(subject.sentences):
@@ -298,7 +278,7 @@ def _probe(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool:
             break
         if stopped := interrupted():
             break
-        with progress.timed(SENTENCES):
+        with timed(progress.seconds, SENTENCES):
             states = probing.more_states(models.parts, opened, subject, states)
         part.note(len(states))
     unsaved = probing.keep_states(opened, subject, states) if len(states) > known else None
@@ -308,18 +288,18 @@ def _probe(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool:
     labels = torch.tensor([label for _, label in subject.sentences[: len(states)]])
     layers = probing.probed_layers(opened.n_layers)
     scores: dict[int, tuple[float, float]] = {}
-    part = _Part(run, page, view, PROBES, len(layers), "layers")
+    part = _Part(page, view, PROBES, len(layers), "layers")
     for layer in layers:
         if interrupted():
             return False
         if len(scores) >= probing.FEWEST_LAYERS and not progress.has_time(PROBES):
             break
-        with progress.timed(PROBES):
+        with timed(progress.seconds, PROBES):
             scores[layer] = probing.probe(models.parts, states[:, layer], labels, progress.seed)
         part.note(len(scores))
     block = opened.n_layers // 2
-    part = _Part(run, page, view, STEERING, len(subject.strengths), "strengths")
-    with progress.timed(STEERING):
+    part = _Part(page, view, STEERING, len(subject.strengths), "strengths")
+    with timed(progress.seconds, STEERING):
         plain = text_rows(opened, subject.plain) if subject.plain else held_out_stories(models, PLAIN_STORIES)
         steering = probing.Steering(models.parts, opened, subject, block, states, labels, plain)
     steered: list[dict[str, Any]] = []
@@ -328,7 +308,7 @@ def _probe(run: Run, page: Page, view: View, interrupted: Interrupted) -> bool:
             return False
         if len(steered) >= probing.FEWEST_STRENGTHS and not progress.has_time(STEERING):
             break
-        with progress.timed(STEERING):
+        with timed(progress.seconds, STEERING):
             steered.append(steering.measure(strength))
         part.note(len(steered))
     progress.probed = {

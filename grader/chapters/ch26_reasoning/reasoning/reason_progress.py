@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from grader.chapters import interruptible_run
 from grader.chapters.ch26_reasoning.reasoning.passing import DRAWS, FEWEST_QUESTIONS, MOST_QUESTIONS, Evaluation
 from grader.chapters.ch26_reasoning.reasoning.rewarding import RECIPES, Outcome
-from grader.console.output import progress_bar, wrap_text
-from grader.models.training.live_page import CURVE_WIDTH, clock, recent_mean
-from grader.teaching.terminal_drawing import curve
+from grader.models.training.live_page import recent_mean
 from grader.version import __version__
-from rich.text import Text
 
 MINUTES = 8.0
 ANSWER_STEPS = 1500  # at most: they end as soon as ENOUGH new answers are right, so that rewards have a beginning
 CHECK_STEPS, ENOUGH = 100, 0.2  # a check after so many steps
-REWARD_STEPS = 200  # of each recipe in MINUTES; twice as many in twice the time
+REWARD_STEPS = 300  # of each recipe in MINUTES; twice as many in twice the time
 ANSWERS_SHARE = 0.3  # of the time, at most
 TESTS_SHARE = 0.2  # of the time, at most, if each has more than the fewest questions
 TEST_SHARES = (0.25, 0.5, 0.75, 1.0)  # of the training on rewards, after which both models are tested
@@ -114,47 +111,23 @@ class Progress:
         return cls(**data | read)
 
 
-@dataclass
-class View:
-    name: str
-    progress: Progress
-    doing: str = ""
-    answered: int | None = None  # held-out questions of the test that is being made
-    test_began: float = 0.0
-    notice: str = "Control-C saves and stops."
-
+class View(interruptible_run.View):
     @property
-    def samples(self) -> list[tuple[int, str]]:
-        return []  # answers are shown at the end
+    def share(self) -> float:
+        progress: Progress = self.progress
+        if self.answered is None:
+            return progress.share_done()
+        return self.answered / (progress.questions or MOST_QUESTIONS)
 
-    def describe(self) -> str:
-        return ", ".join([self.doing, *self._facts()])
-
-    def lines(self, width: int) -> list[Text]:
-        """Lines of less than `width` columns."""
-        progress = self.progress
-        lines = [Text(f"{self.name}: {self.doing}", style="bold")]
-        tests = self.answered is not None
-        share = (self.answered or 0) / (progress.questions or MOST_QUESTIONS) if tests else progress.share_done()
-        bar = progress_bar(share, min(30, max(width - 30, 8)))
-        lines.append(Text.assemble(bar, f" {int(100 * share)} % of this {'test' if tests else 'phase'}"))
-        lines += [Text(line) for line in wrap_text(", ".join(self._facts()), width)]
-        curves = {"loss            ": progress.losses} | {
-            f"right, {name:<9}": [one.reward for one in made] for name, made in progress.outcomes.items()
+    def curves(self) -> dict[str, list[float]]:
+        return {"loss            ": self.progress.losses} | {
+            f"right, {name:<9}": [one.reward for one in made] for name, made in self.progress.outcomes.items()
         }
-        for name, values in curves.items():
-            if len(values) > 1:
-                lines += curve(name, values, width=min(CURVE_WIDTH, max(width - 36, 4)))
-        lines.append(Text(self.notice, style="dim"))
-        for line in lines:
-            line.truncate(width - 1, overflow="ellipsis")
-        return lines
 
-    def _facts(self) -> list[str]:
-        progress = self.progress
+    def facts(self) -> list[str]:
+        progress: Progress = self.progress
         if self.answered is not None:
-            of = f" of {progress.questions}" if progress.questions else ", to measure the speed"
-            facts = [f"question {self.answered}{of}"]
+            facts = [self.question]
         elif progress.phase == ANSWERS:
             facts = [f"step {len(progress.losses):,} of {progress.answer_steps:,}"]
             facts += [f"loss {mean:.3f}" for mean in [recent_mean(progress.losses)] if mean is not None]
@@ -164,5 +137,4 @@ class View:
             for name, made in progress.outcomes.items():
                 mean = recent_mean([one.reward for one in made])
                 facts += [] if mean is None else [f"{name}: {100 * mean:.0f} % right"]
-        spent = 0.0 if self.answered is None else time.monotonic() - self.test_began
-        return [*facts, f"at most {clock(max(progress.seconds_left - spent, 0.0))} left"]
+        return [*facts, f"at most {self.time_left} left"]

@@ -24,7 +24,7 @@ from grader.chapters.ch26_reasoning.reasoning.reason_progress import (
 )
 from grader.chapters.ch26_reasoning.reasoning.reason_run import Run
 from grader.chapters.ch26_reasoning.reasoning.rewarding import RECIPES
-from grader.chapters.ch26_reasoning.reasoning.sums import DIGITS, NEW_DIGITS
+from grader.chapters.ch26_reasoning.reasoning.sums import NEW_DIGITS
 from grader.counts import format_count
 from grader.teaching.drawing import curves
 
@@ -74,13 +74,13 @@ def describe_learning(before: Evaluation, after: Evaluation, rewards: Sequence[f
         return [
             "Rewards taught something new, and did not only make one of the model's answers likelier.",
             _sentence(facts),
-            f"At least one answer now solves {new}, and none solves {lost}; {_chance(solved)}.",
+            f"{DRAWS} answers now solve {new}, and miss {lost}; {_chance(solved)}.",
         ]
     if solved.chance < MAX_CHANCE:
         return [
             "Rewards made one of the model's answers likelier, and other right answers were lost.",
             _sentence(facts),
-            f"At least one answer now solves {new}, but none solves {lost}; {_chance(solved)}.",
+            f"{DRAWS} answers now solve {new}, but miss {lost}; {_chance(solved)}.",
         ]
     return [
         "Rewards made right answers likelier that the model already gave sometimes. That it learned something new is "
@@ -236,7 +236,7 @@ def _how_it_was_made(run: Run) -> list[str]:
     progress = run.progress
     minutes = sum(progress.seconds.values()) / 60
     return [
-        f"{format_count(len(progress.losses), 'step')} on right answers, of which most have 1 to {DIGITS} digits, and "
+        f"{format_count(len(progress.losses), 'step')} on right answers with 1 to {NEW_DIGITS} digits, and "
         f"{format_count(progress.reward_steps_done, 'step')} of each recipe on rewards, seed {progress.seed}: "
         f"{minutes:.1f} minutes. Headway {progress.headway}.",
         "The recipe “with all corrections” has leave_one_out_advantages, informative_groups, asymmetric_policy_loss "

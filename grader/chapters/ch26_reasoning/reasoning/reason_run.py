@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
-from grader.chapters.ch17_fine_tuning.tuning.tuning_run import restore_optimizer
-from grader.chapters.ch26_reasoning.reasoning import reason_file
 from grader.chapters.ch26_reasoning.reasoning.adder import (
     EXERCISES,
     Adder,
@@ -24,7 +21,7 @@ from grader.chapters.ch26_reasoning.reasoning.adder import (
     step_on_answers,
 )
 from grader.chapters.ch26_reasoning.reasoning.passing import FEWEST_QUESTIONS, Evaluation, evaluate, held_out_sums
-from grader.chapters.ch26_reasoning.reasoning.reason_file import AGAIN, OPTIMIZER, ReasonProblem, Values
+from grader.chapters.ch26_reasoning.reasoning.reason_file import AGAIN, FILES, ReasonProblem
 from grader.chapters.ch26_reasoning.reasoning.reason_progress import (
     ANSWER_STEPS,
     ANSWERS,
@@ -37,17 +34,17 @@ from grader.chapters.ch26_reasoning.reasoning.reason_progress import (
 )
 from grader.chapters.ch26_reasoning.reasoning.rewarding import RECIPES, step_on_rewards
 from grader.chapters.ch26_reasoning.reasoning.sums import NEW_DIGITS
+from grader.chapters.interruptible_run import Interrupted, restore_optimizer, saving, take_steps, timed
+from grader.chapters.run_file import OPTIMIZER, Values, with_prefix
 from grader.console.output import ProgressReporter
 from grader.models import checkpoint
-from grader.models.own_parts import OwnParts, closing_after_failure, explaining_crashes, find_own_parts
+from grader.models.own_parts import OwnParts, closing_after_failure, find_own_parts
 from grader.models.training.live_page import Page
-from grader.models.training.trainer import ClippingOptimizer, NotANumber, prepare_torch, read_state
-from grader.models.training.training_run import free_name
+from grader.models.training.trainer import ClippingOptimizer, prepare_torch, read_state
+from grader.models.training.training_run import new_folder
 from grader.teaching.walks.parts import hidden_prints
 
 START = "start"
-SAVE_SECONDS = 20.0  # between two checkpoints, at least
-MOMENTS_A_PHASE = 8
 
 
 @dataclass
@@ -79,7 +76,7 @@ class Run:
             if not self.progress.is_finished:
                 state = read_state(each.optimizer.optimizer)
                 tensors |= {f"{OPTIMIZER}{name}.{key}": value for key, value in state.items()}
-        reason_file.save(self.folder, asdict(self.progress), tensors)
+        FILES.save(self.folder, asdict(self.progress), tensors)
 
     def begin_rewards(self) -> None:
         """Copy the model for each recipe; the original is the reference model from now on."""
@@ -96,12 +93,8 @@ class Run:
 
 
 def begin(name: str | None, seed: int, minutes: float | None, report_progress: ProgressReporter) -> Run:
-    """A new run. ReasonProblem or NotInHandout if it cannot begin."""
-    folder = checkpoint.CHECKPOINTS / (name or free_name("reason"))
-    if name and folder.exists():
-        raise ReasonProblem(
-            f"there is a checkpoint {name} already; go on with it by --resume, or choose another --name"
-        )
+    """A new run. CheckpointProblem or NotInHandout if it cannot begin."""
+    folder = new_folder(name, "reason")
     own = find_own_parts(EXERCISES, report_progress)
     with closing_after_failure(own):
         length = minutes or MINUTES
@@ -112,7 +105,7 @@ def begin(name: str | None, seed: int, minutes: float | None, report_progress: P
 
 def resume(name: str | None, report_progress: ProgressReporter) -> Run:
     """The run of this name, or the latest, where it was interrupted. ReasonProblem if it cannot go on."""
-    name, record, tensors = reason_file.read(name)
+    name, record, tensors = FILES.read(name)
     try:
         progress = Progress.from_data(record)
     except (KeyError, TypeError, ValueError):
@@ -137,82 +130,48 @@ def _make(folder: Path, own: OwnParts, progress: Progress) -> Run:
 
 def _restore(run: str, name: str, trained: Trained, tensors: Values, with_optimizer: bool) -> None:
     """Give a model, and its optimizer, their values from the file."""
-
-    def saved(prefix: str) -> Values:
-        return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-
-    own, found = dict(trained.adder.model.named_parameters()), saved(f"{name}.")
+    own, found = dict(trained.adder.model.named_parameters()), with_prefix(tensors, f"{name}.")
     if {key: value.shape for key, value in own.items()} != {key: value.shape for key, value in found.items()}:
         raise ReasonProblem(f"the models of the run {run} do not fit your Llama any more; {AGAIN}")
     with torch.no_grad():
         for key, value in own.items():
             value.copy_(found[key])
     trained.adder.model.eval()
-    if with_optimizer and not restore_optimizer(trained.optimizer, saved(f"{OPTIMIZER}{name}.")):
+    optimizer, state = trained.optimizer, with_prefix(tensors, f"{OPTIMIZER}{name}.")
+    if with_optimizer and not restore_optimizer(optimizer.optimizer, optimizer.parameters, state):
         raise ReasonProblem(f"the optimizers of the run {run} do not fit your AdamW any more; {AGAIN}")
 
 
 # ---- running it
 
 
-def run_to_end(run: Run, page: Page, interrupted: Callable[[], bool] = lambda: False) -> bool:
+def run_to_end(run: Run, page: Page, interrupted: Interrupted = lambda: False) -> bool:
     """Run to the end, or until `interrupted`; return whether the end was reached. Saves on the way and at the end.
 
     CodeProblem if the learner's code raises an exception; the last checkpoint stays.
     """
-    view = View(run.name, run.progress)
-    with explaining_crashes(run.own.parts, NotANumber):
-        try:
-            finished = _run(run, page, view, interrupted)
-            run.save()
-            return finished
-        finally:
-            view.notice = ""
-            page.close(view)
-
-
-def _run(run: Run, page: Page, view: View, interrupted: Callable[[], bool]) -> bool:
-    progress = run.progress
-    while not progress.is_finished:
-        if not _train(run, page, view, interrupted):
-            return False
-        if progress.phase == ANSWERS:
-            progress.start = _test(run, START, page, view, interrupted)
-            if progress.start is None:
+    progress, view = run.progress, View(run.name, run.progress)
+    with saving(run, view, page):
+        while not progress.is_finished:
+            view.doing, step = f"training on {progress.phase}", partial(_step, run)
+            if not take_steps(run, view, page, interrupted, step, progress.phase, lambda: progress.test_is_due):
                 return False
-            run.begin_rewards()
-        else:
-            made = {}
-            for name in RECIPES:
-                test = _test(run, name, page, view, interrupted)
-                if test is None:
+            if progress.phase == ANSWERS:
+                progress.start = _test(run, START, page, view, interrupted)
+                if progress.start is None:
                     return False
-                made[name] = test
-            for name, test in made.items():
-                progress.tests[name].append(test)
-        run.save()
-    return True
-
-
-def _train(run: Run, page: Page, view: View, interrupted: Callable[[], bool]) -> bool:
-    """Train until the next test is due; False if it was interrupted."""
-    progress, saved = run.progress, time.monotonic()
-    view.answered, view.doing = None, f"training on {progress.phase}"
-    moments = int(MOMENTS_A_PHASE * progress.share_done())
-    page.moment(view)
-    while not progress.test_is_due:
-        if interrupted():
-            return False
-        with _timed(progress, progress.phase), hidden_prints():
-            _step(run)
-        if time.monotonic() - saved > SAVE_SECONDS:
+                run.begin_rewards()
+            else:
+                made = {}
+                for name in RECIPES:
+                    test = _test(run, name, page, view, interrupted)
+                    if test is None:
+                        return False
+                    made[name] = test
+                for name, test in made.items():
+                    progress.tests[name].append(test)
             run.save()
-            saved = time.monotonic()
-        if int(MOMENTS_A_PHASE * progress.share_done()) > moments:
-            moments = int(MOMENTS_A_PHASE * progress.share_done())
-            page.moment(view)
-        page.update(view)
-    return True
+        return True
 
 
 def _step(run: Run) -> None:
@@ -233,31 +192,22 @@ def _step(run: Run) -> None:
         progress.outcomes[name].append(outcome)
 
 
-def _test(run: Run, name: str, page: Page, view: View, interrupted: Callable[[], bool]) -> Evaluation | None:
+def _test(run: Run, name: str, page: Page, view: View, interrupted: Interrupted) -> Evaluation | None:
     """Ask held-out questions. The first ones of the first test show how many there can be. In a short run, a single
     step may be enough for several tests, which then are one."""
     progress, adder = run.progress, run.models[name].adder
     asked, step = held_out_sums(run.own.parts), progress.reward_steps_done
     if (earlier := progress.tests.get(name)) and earlier[-1].step == step:
         return earlier[-1]
-    view.doing = "test before rewards" if name == START else f"test after {step} steps, {name}"
-    view.answered, view.test_began = 0, time.monotonic()
-    page.moment(view)
+    view.begin_test("test before rewards" if name == START else f"test after {step} steps, {name}", page)
 
     def note(answered: int) -> None:
         view.answered = answered
         page.update(view)
 
-    with _timed(progress, "tests"), hidden_prints():
+    with timed(progress.seconds, "tests"), hidden_prints():
         if progress.questions is None:
             if evaluate(adder, asked[:FEWEST_QUESTIONS], step, interrupted) is None:
                 return None
             progress.plan_tests((time.monotonic() - view.test_began) / FEWEST_QUESTIONS)
         return evaluate(adder, asked[: progress.questions], step, interrupted, note)
-
-
-@contextmanager
-def _timed(progress: Progress, name: str) -> Iterator[None]:
-    began = time.monotonic()
-    yield
-    progress.seconds[name] += time.monotonic() - began

@@ -21,7 +21,7 @@ from torch import Tensor
 
 QUESTIONS, GROUP = 16, 8  # of a batch, and answers to each
 UPDATES = 2  # with the same answers
-RATE, WARMUP_STEPS = 5e-4, 10
+RATE, WARMUP_STEPS = 3e-4, 10
 LOW = 0.2
 KL_WEIGHT = 0.01
 

@@ -18,7 +18,7 @@ SYMBOLS = "0123456789+=>."
 END_THINK, END = SYMBOLS.index(">"), SYMBOLS.index(".")
 DIGITS = 3  # of the numbers in most right answers
 NEW_DIGITS = DIGITS + 1  # of those in the questions for rewards
-NEW_SHARE = 0.06  # of the right answers, with NEW_DIGITS digits
+NEW_SHARE = 0.2  # of the right answers, with NEW_DIGITS digits
 STRAIGHT_SHARE = 0.2  # of the right answers, without a scratchpad
 USUAL_TOKENS = 4 * NEW_DIGITS + 1 + (NEW_DIGITS + 1) + 1  # of an answer with a scratchpad and its end, at most
 MOST_TOKENS = 36  # of any answer
@@ -57,7 +57,7 @@ def decode(ids: Sequence[int]) -> str:
 
 def sums(parts: Any, seed: str, digits: int | None = None, held_out: bool = False) -> Iterator[Sum]:
     """Endless sums that are held out, or that are not. Without `digits`, those of the right answers: most have one to
-    DIGITS digits, and a few have NEW_DIGITS."""
+    DIGITS digits, and one in five has NEW_DIGITS."""
     draw = random.Random(seed)
     while True:
         length = digits or (NEW_DIGITS if draw.random() < NEW_SHARE else draw.randint(1, DIGITS))
