@@ -294,10 +294,10 @@ def empty_texts(generate_matching, write, many, eos_id, *arguments):
 @exercise("generate_matching", weight=2)
 def test_tokens_are_drawn_in_their_proportions_at_the_temperature(learner):
     """Tokens that may come next have the model's probabilities at the given temperature, divided by the sum of these, and the others 0. Without a temperature, the likeliest one is taken."""
-    logits, many, tokens = torch.tensor([1.0, 0.4, 3.0, -0.5, 2.0]), 150, [b"a", b"b", b"x", b"c", b"y"]
+    logits, many, tokens = torch.tensor([1.0, 0.4, 3.0, -0.5, 2.0]), 200, [b"a", b"b", b"x", b"c", b"y"]
     rows, possible = rows_of({1: {"a": 1, "b": 1, "c": 1}}), (0, 1, 3)
     model, go = learner.bring(TableModel)(logits.expand(5, 5).contiguous()), learner.bring(write)
-    got = {T: go(learner.generate_matching, model, tokens, [2], rows, 1, {1}, many, 5, temperature=T) for T in (1.0, 0.4)}
+    got = {T: go(learner.generate_matching, model, tokens, [2], rows, 1, {1}, many, 5, temperature=T) for T in (1.0, 0.25)}
     greedy = [go(learner.generate_matching, model, tokens, [2], rows, 1, {1}, 3, 5, **options) for options in ({}, {"temperature": 0.0})]
     stops = learner.bring(empty_texts)(learner.generate_matching, go, 60, 4, model, tokens, [2], rows, 1, {1}, 1)
     same(greedy, [[0, 0, 0]] * 2, "the ids without a temperature, and at temperature 0")
