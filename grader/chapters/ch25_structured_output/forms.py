@@ -11,6 +11,7 @@ import torch
 from grader.chapters.ch16_published_model.labs import open_published
 from grader.chapters.ch16_published_model.published.opening import Published
 from grader.chapters.ch16_published_model.published.source import CHAT_TOKENS, PublishedProblem
+from grader.chapters.ch25_structured_output.writing.form import SYSTEM
 from grader.chapters.ch25_structured_output.writing.token_guide import TokenGuide, compute, write
 from grader.console.output import show_progress
 from grader.counts import format_count
@@ -28,7 +29,11 @@ SCHEMA = {
     },
     "required": ["name", "age", "city", "pet"],
 }
-SYSTEM = "Read the text and answer with JSON that has what the text says. The schema of the JSON is: "
+EXAMPLE = {"name": "Sara", "age": 28, "city": "Madrid", "pet": "cat"}
+INSTRUCTIONS = {
+    "schema": f"{SYSTEM} {json.dumps(SCHEMA)}",
+    "example": f'Read the text and answer only with JSON such as {json.dumps(EXAMPLE)}; "pet" is dog, cat or none.',
+}
 FORMS = (
     ("Anna is 31 years old. She lives in Oslo with her dog.", "Anna", 31, "Oslo", "dog"),
     ("My name is Karim, I am 22, and I live in Cairo. I have no pets.", "Karim", 22, "Cairo", "none"),
@@ -79,26 +84,21 @@ def read_form(text: str) -> dict[str, Any] | None:
     return form if texts and type(form["age"]) is int and form["pet"] in ("dog", "cat", "none") else None
 
 
-def answer(
-    published: Published, text: str, guide: TokenGuide | None, temperature: float, generator: torch.Generator
-) -> str:
-    """With the guide, or freely."""
-    parts, model, tokenizer = published.own.parts, published.model, published.tokenizer
-    asked = [{"role": "system", "content": SYSTEM + json.dumps(SCHEMA)}, {"role": "user", "content": text}]
+def answer(published: Published, instruction: str, text: str, guide: TokenGuide | None) -> str:
+    """The likeliest tokens, of all that the guide allows if there is one."""
+    parts, tokenizer = published.own.parts, published.tokenizer
+    asked = [{"role": "system", "content": instruction}, {"role": "user", "content": text}]
     if guide is None:
-        return "".join(
-            parts.stream_answer(model, tokenizer, asked, MOST_TOKENS, temperature, generator=generator)
-        )
-    prompt = parts.chat_ids(tokenizer, asked)
-    return b"".join(write(published, guide, prompt, MOST_TOKENS, temperature, generator)).decode()
+        return "".join(parts.stream_answer(published.model, tokenizer, asked, MOST_TOKENS))
+    return b"".join(write(published, guide, parts.chat_ids(tokenizer, asked), MOST_TOKENS, 0.0)).decode()
 
 
 def report_structured_accuracy(chapters: ChapterPackage, seed: int, *, forms: int = 6) -> Iterator[Table | str]:
     """Lesson 25: SmolLM2 fills in a form of four fields from a sentence, freely and with the constraint.
 
-    Both have the same instructions, which contain the schema. "valid": the whole answer is JSON that the schema
-    accepts. "inside": so is the part from the first { to the last }. "fields": those that are right, in this part.
-    "right": all four are. It needs the weights of SmolLM2.
+    Both have the same instructions, with the schema or with an example of a form; the seed draws the sentences.
+    "valid": the whole answer is JSON that the schema accepts. "inside": so is the part from the first { to the last }.
+    "fields": those that are right, in this part. "right": all four are. It needs the weights of SmolLM2.
     """
     try:
         published = open_published(chapters, "ch25_structured_output")
@@ -108,17 +108,17 @@ def report_structured_accuracy(chapters: ChapterPackage, seed: int, *, forms: in
     parts, tokenizer = published.own.parts, published.tokenizer
     [end] = tokenizer.encode(CHAT_TOKENS[1], allow_special=True)
     guide, rows, samples = compute(parts, SCHEMA, parts.token_bytes(tokenizer), end), [], []
-    asked = FORMS[:forms]
-    with show_progress("answering", 4 * len(asked)) as step:
-        for temperature in (0.0, 1.0):
+    drawn = torch.randperm(len(FORMS), generator=torch.Generator().manual_seed(seed)).tolist()[:forms]
+    with show_progress("answering", 2 * len(INSTRUCTIONS) * len(drawn)) as step:
+        for asked, instruction in INSTRUCTIONS.items():
             for name, one in (("free", None), ("constrained", guide)):
-                tally, generator = Tally(), torch.Generator().manual_seed(seed)
-                for text, *values in asked:
-                    said = answer(published, text, one, temperature, generator)
+                tally = Tally()
+                for text, *values in (FORMS[i] for i in drawn):
+                    said = answer(published, instruction, text, one)
                     tally.count(said, dict(zip(KEYS, values)))
                     step()
-                rows.append([name, f"{temperature:g}", *tally.row()])
-                samples.append(f"{name} at {temperature:g}, the last answer: {said!r}")
-    columns = ("writing", "temperature", "valid", "inside", "fields", "right")
-    yield result_table(f"Forms from {format_count(len(asked), 'sentence')}", columns, rows)
+                rows.append([name, asked, *tally.row()])
+                samples.append(f"{name}, with the {asked}, the last answer: {said!r}")
+    columns = ("writing", "instruction", "valid", "inside", "fields", "right")
+    yield result_table(f"Forms from {format_count(len(drawn), 'sentence')}", columns, rows)
     yield from samples

@@ -56,18 +56,16 @@ class TokenGuide:
 
 
 def write(
-    published: Published, guide: TokenGuide, prompt: Sequence[int], most: int, temperature: float,
-    generator: torch.Generator | None = None,
-) -> Iterator[bytes]:  # fmt: skip
+    published: Published, guide: TokenGuide, prompt: Sequence[int], most: int, temperature: float
+) -> Iterator[bytes]:
     """Continue the prompt by a text of at most `most` tokens that the guide accepts; yield the bytes of each token.
 
     This is generate_matching with the caches of `stream_answer`, and with tensors of ids, which take less time.
     """
     parts, model = published.own.parts, published.model
     tokens, caches, new, state = parts.token_bytes(published.tokenizer), model.new_caches(), list(prompt), 0
-    if generator is None:
-        generator = torch.Generator()
-        generator.seed()
+    generator = torch.Generator()
+    generator.seed()
     while True:
         allowed = guide.allowed(state, most)
         if len(allowed) == 1:
