@@ -15,7 +15,8 @@ from rich.text import Text
 from torch import Tensor, nn
 
 REQUIRED_EXERCISES = (
-    "build_automaton", "token_table", "constrain", "generate_matching", "JsonGuide", "parse_call", "run_tools",
+    "apply_temperature", "sample_next_token", "build_automaton", "token_table", "constrain", "generate_matching",
+    "JsonGuide", "parse_call", "run_tools",
 )  # fmt: skip
 PATTERN = "-?(0|[1-9][0-9]*)"
 NUMBERS = ("7", "-12", "007", "1.5", "-")
