@@ -34,7 +34,8 @@ def evaluate(
     compare: Annotated[bool, option("Test whether one of two models is better.", "--compare")] = False,
     kind: Annotated[Kind, option("How a choice is scored. Default: byte.")] = Kind.byte,
     subject: Annotated[
-        list[Subject] | None, option("Only these questions: facts, arithmetic, grammar, stories; may be repeated.")
+        list[Subject] | None,
+        option("Only these questions: facts, arithmetic, grammar, stories; may be repeated.", metavar="SUBJECT"),
     ] = None,
 ) -> int:  # fmt: skip
     """Ask models 308 questions with your own code of chapter 24.

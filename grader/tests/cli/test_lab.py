@@ -12,6 +12,7 @@ import sys
 
 import pytest
 from grader.chapters.ch16_published_model.published.opening import PACKAGE
+from grader.cli.commands.evaluate import Kind, Subject
 from grader.course import labs
 from grader.course.labs import LabProblem, list_labs
 from grader.course.syllabus import ROOT, load_syllabus
@@ -112,6 +113,8 @@ def accept(line: str) -> None:
         assert names[0] in list_measurements()
     elif command == "walk":
         assert names[0] in list_walks()
+    elif command == "evaluate":
+        assert set(options) <= {"--kind", "--subject", "--compare"} and set(names) <= {"smollm2", *Kind, *Subject}
     elif command == "scale":
         assert set(options) <= {"--seed", "--minutes"} and all(map(str.isdigit, names))
     else:
