@@ -34,8 +34,8 @@ GROUPS = {  # for whom a command is: its name, and where its function, or its gr
     },
     "Train and use models of your own parts": {
         "progress": "progress:progress", "train": "train:train", "play": "play:play", "compare": "compare:compare",
-        "chat": "chat:chat", "tune": "tune:tune", "scale": "scale:scale", "features": "features:features",
-        "reason": "reason:reason", "capstone": "capstone:capstone",
+        "chat": "chat:chat", "tune": "tune:tune", "scale": "scale:scale", "evaluate": "evaluate:evaluate",
+        "features": "features:features", "reason": "reason:reason", "capstone": "capstone:capstone",
     },
     "Teach a class": {
         "handout": "handout:handout", "grade": "grade:grade", "regrade": "grade:regrade",

@@ -13,7 +13,7 @@
     comparison/      `headway compare`: two models measured on the same text; two designs trained alike
 
 Models that one chapter is about lie in its folder of `grader/chapters/`: the published one in chapter 16's, `headway
-tune` and `headway capstone` in 17's, `headway scale` in 19's, `headway reason` in 26's.
+tune` and `headway capstone` in 17's, `headway scale` in 19's, `headway evaluate` in 24's, `headway reason` in 26's.
 
 Begin with `design.py`. The learner's code runs in this process: it is theirs, on their machine. Only `cli/`,
 `chapters/` and `quality/` import this room.

@@ -1,0 +1,408 @@
+"""Chapter 24: is it better, or lucky?
+
+A score on some questions is a number with chance in it. Here you compute scores, say how sure they are, and compare two models.
+Most of it is plain Python: an evaluation is arithmetic on a few hundred numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Sequence
+from itertools import takewhile
+from statistics import NormalDist
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .ch09_sampling import looking_at
+from .ch19_data_and_scale import shingles
+
+
+def choice_score(log_probs: Sequence[float], n_bytes: int, kind: str = "byte") -> float:
+    """Return the score of one choice of a question; of several choices, the one with the highest score is the model's answer.
+
+    `log_probs` are the log probabilities of the choice's tokens, and n_bytes is the length of its text in bytes. With the kind
+    "sum" the score is their sum, with "token" their mean, and with "byte" the sum divided by n_bytes. Raises a ValueError that names
+    `kind` for another one, one that names log_probs if there are none, and one that names n_bytes if it is below 1.
+    """
+    # TODO 1: check kind, log_probs and n_bytes
+    # TODO 2: add up, and divide by what the kind says
+    ### BEGIN SOLUTION
+    if kind not in ("sum", "token", "byte"):
+        raise ValueError(f"the kind {kind!r} is not one of sum, token, byte")
+    if len(log_probs) == 0:
+        raise ValueError("log_probs is empty, but a choice has at least one token")
+    if n_bytes < 1:
+        raise ValueError(f"n_bytes = {n_bytes}, but a choice has at least one byte")
+    return math.fsum(log_probs) / {"sum": 1, "token": len(log_probs), "byte": n_bytes}[kind]
+    ### END SOLUTION
+
+
+def score_choices(model: nn.Module, tokenizer: Any, question: str, choices: Sequence[str], kind: str = "byte") -> list[float]:
+    """Return the choice_score of each choice, as a continuation of the question.
+
+    A choice follows the question directly, as it is: its space at the beginning is a part of it. The model reads the ids of the
+    whole text, tokenizer.encode(question + choice). The choice's tokens are all that come after what these ids have in common with
+    tokenizer.encode(question) at their beginning: a token that is partly question and partly choice counts as the choice's. There is
+    no token for an end. `n_bytes` is the length of the choice in UTF-8.
+
+    `model(ids)` returns logits, (B, T) -> (B, T, V), or a tuple that begins with them. It is called once, for all choices together:
+    shorter texts are padded on the right, with any id that the model knows. No position of the model depends on a later one. The
+    model computes in eval mode and without gradients, and each module's mode is restored. It may be on any device and of any dtype;
+    log probabilities are computed in float32.
+
+    Raises a ValueError that names `question` if the question's first token is not the first one of a whole text, since nothing could
+    be before the choice's tokens, and one that names `choices` if there are none, or one of them adds no token.
+    """
+    # TODO 1: encode the question, and each whole text; find where the choice's tokens begin
+    # TODO 2: check that there is a token before them, and at least one of them
+    # TODO 3: pad the texts to a batch, and call the model once, inside looking_at
+    # TODO 4: take the log probability of each token at the position before it
+    # TODO 5: compute choice_score of each choice's own tokens
+    ### BEGIN SOLUTION
+    if len(choices) == 0:
+        raise ValueError("choices is empty, but a question has at least one")
+    asked = tokenizer.encode(question)
+    texts = [tokenizer.encode(question + choice) for choice in choices]
+    starts = [sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(asked, text))) for text in texts]
+    for choice, text, start in zip(choices, texts, starts):
+        if start == 0:
+            raise ValueError(f"question = {question!r} has no token of its own before the choice {choice!r}")
+        if start == len(text):
+            raise ValueError(f"choices has {choice!r}, which adds no token to the question")
+
+    ids = torch.zeros(len(texts), max(map(len, texts)), dtype=torch.long, device=next(model.parameters()).device)
+    for row, text in zip(ids, texts):
+        row[: len(text)] = torch.tensor(text)
+    with looking_at(model):
+        output = model(ids)
+    logits = output[0] if isinstance(output, tuple) else output
+    log_probs = torch.log_softmax(logits.float(), dim=-1)  # (B, T, V)
+    read = log_probs[:, :-1].gather(-1, ids[:, 1:, None])[..., 0].tolist()  # [b][t]: of token t + 1
+    return [
+        choice_score(row[start - 1 : len(text) - 1], len(choice.encode()), kind)
+        for row, text, start, choice in zip(read, texts, starts, choices)
+    ]
+    ### END SOLUTION
+
+
+def normalise_answer(text: str) -> str:
+    """Return an answer without what does not matter, by the rules of the SQuAD benchmark.
+
+    In this order: the text in lower case; without the ASCII punctuation marks (string.punctuation); without the words "a", "an" and
+    "the"; its words with one space between them, and none at the ends. Words are what white space separates.
+    """
+    # TODO 1: apply the four rules in order
+    ### BEGIN SOLUTION
+    kept = "".join(character for character in text.lower() if character not in string.punctuation)
+    return " ".join(re.sub(r"(?<!\S)(a|an|the)(?!\S)", " ", kept).split())
+    ### END SOLUTION
+
+
+def exact_match(text: str, answers: Sequence[str]) -> bool:
+    """Return whether the text is one of the right answers, all compared after normalise_answer.
+
+    Raises a ValueError that names `answers` if there are none.
+    """
+    # TODO 1: check that there are answers; compare
+    ### BEGIN SOLUTION
+    if len(answers) == 0:
+        raise ValueError("answers is empty, but a question has at least one right answer")
+    return normalise_answer(text) in map(normalise_answer, answers)
+    ### END SOLUTION
+
+
+def token_f1(text: str, answers: Sequence[str]) -> float:
+    """Return how well the words of the text are those of a right answer, from 0 to 1; of several answers, the best result.
+
+    Both become words by normalise_answer. A word is shared as often as it occurs in both. The result is 2 · p · r / (p + r), where p
+    is the share of the text's words, and r the share of the answer's words, that are shared; it is 0 if no word is shared. If the
+    text or the answer has no words, the result is 1 if neither has any, and 0 otherwise. Raises a ValueError that names `answers` if
+    there are none.
+    """
+    # TODO 1: check that there are answers
+    # TODO 2: count the words of both, and how many are shared
+    # TODO 3: compute the result for each answer, and return the best one
+    ### BEGIN SOLUTION
+    if len(answers) == 0:
+        raise ValueError("answers is empty, but a question has at least one right answer")
+
+    def f1(one: list[str], other: list[str]) -> float:
+        if not one or not other:
+            return float(one == other)
+        shared = (Counter(one) & Counter(other)).total()
+        return 2 * shared / (len(one) + len(other))
+
+    words = normalise_answer(text).split()
+    return max(f1(words, normalise_answer(answer).split()) for answer in answers)
+    ### END SOLUTION
+
+
+def pass_at_k(n: int, correct: int, k: int) -> float:
+    """Return an unbiased estimate of pass@k, the probability that at least one of k answers is right.
+
+    A model has given n answers to a question, of which `correct` are right. The estimate is the share of all ways to choose k of
+    these n answers that have a right one among them. It is exact within rounding, also for n = 10,000. Raises a ValueError that
+    names `correct` if it is not from 0 to n, and one that names `k` if it is not from 1 to n.
+    """
+    # TODO 1: check correct and k
+    # TODO 2: find the share of the choices that have no right answer, without numbers that overflow
+    ### BEGIN SOLUTION
+    if not 0 <= correct <= n:
+        raise ValueError(f"correct = {correct}, but {n} answers have from 0 to {n} right ones")
+    if not 1 <= k <= n:
+        raise ValueError(f"k = {k}, but from 1 to {n} of {n} answers can be chosen")
+    return 1 - math.comb(n - correct, k) / math.comb(n, k)
+    ### END SOLUTION
+
+
+def bootstrap_interval(
+    values: Sequence[float],
+    level: float = 0.95,
+    resamples: int = 2000,
+    generator: torch.Generator | None = None,
+    clusters: Sequence[Hashable] | None = None,
+) -> tuple[float, float]:
+    """Return the two ends of a bootstrap interval for the mean of the values, the lower one first.
+
+    A resample draws as many values as there are, each time from all of them, so that some occur twice and others never. The ends
+    are the quantiles (1 - level) / 2 and (1 + level) / 2 of the means of all resamples, as torch.quantile computes them.
+
+    Values are numbers, also whole ones or bools. `clusters` has one name for each value. Then a resample draws as many whole
+    clusters as there are, and its mean is that of all values in them: each cluster counts with all of its values, and as
+    often as it is drawn.
+
+    Draws are made with the generator, so the same seed gives the same interval. Raises a ValueError that names `values` if there are
+    none, one that names `level` if it is not between 0 and 1, one that names `resamples` if it is below 1, and one that names
+    `clusters` if there are not as many as values.
+    """
+    # TODO 1: check the arguments
+    # TODO 2: give every value its cluster; without clusters, each value is one by itself
+    # TODO 3: compute the sum and the number of values of each cluster
+    # TODO 4: draw clusters for every resample; a resample's mean is its sum of sums, divided by its sum of numbers
+    # TODO 5: return both quantiles
+    ### BEGIN SOLUTION
+    if len(values) == 0:
+        raise ValueError("values is empty, so there is no mean")
+    if not 0 < level < 1:
+        raise ValueError(f"level = {level}, but it must be between 0 and 1")
+    if resamples < 1:
+        raise ValueError(f"resamples = {resamples}, but at least one is needed")
+    if clusters is None:
+        clusters = range(len(values))
+    if len(clusters) != len(values):
+        raise ValueError(f"clusters has {len(clusters)} names for {len(values)} values")
+    together: dict[Hashable, list[float]] = {}
+    for value, name in zip(values, clusters):
+        together.setdefault(name, []).append(float(value))
+    sums = torch.tensor([math.fsum(each) for each in together.values()], dtype=torch.float64)
+    counts = torch.tensor([len(each) for each in together.values()], dtype=torch.float64)
+    drawn = torch.randint(len(sums), (resamples, len(sums)), generator=generator)
+    means = sums[drawn].sum(1) / counts[drawn].sum(1)
+    low, high = torch.quantile(means, torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)).tolist()
+    return low, high
+    ### END SOLUTION
+
+
+def paired_test(a: Sequence[float], b: Sequence[float], generator: torch.Generator | None = None) -> float:
+    """Return the p-value of the difference between two models on the same questions: a sign-flip test with two sides.
+
+    a[i] and b[i] are the scores of both models for question i, numbers or bools. If the models are equally good, each
+    difference a[i] - b[i] could as well have the other sign. The p-value is the share of all ways to choose the signs of the
+    differences whose sum is at least as far from 0 as the sum that was seen, in either direction. Sums that differ by
+    rounding only count as equal. Differences of 0 do not matter, and if there are no others, the result is 1.
+
+    With up to 20 differences that are not 0, all ways are tried, so the result is exact. With more, 10,000 ways are drawn with the
+    generator, and the result is (1 + those that are as far) / (1 + 10,000). It is never 0. Raises a ValueError that names `a` and
+    `b` if they have different lengths or no values.
+    """
+    # TODO 1: check the lengths; keep the differences that are not 0
+    # TODO 2: make rows of signs: all of them, or 10,000 random ones
+    # TODO 3: compare the size of each row's sum with what was seen; leave room for rounding
+    # TODO 4: return the share; among all ways, the one that was seen is there already
+    ### BEGIN SOLUTION
+    if len(a) != len(b) or len(a) == 0:
+        raise ValueError(f"a has {len(a)} values and b has {len(b)}, but both need one for each question")
+    differences = torch.tensor([float(x) - float(y) for x, y in zip(a, b)], dtype=torch.float64)
+    differences = differences[differences != 0]
+    m = len(differences)
+    seen = differences.sum().abs() - 1e-9 * differences.abs().sum()
+    if m > 20:
+        signs = 2 * torch.randint(2, (10_000, m), generator=generator) - 1
+        return (1 + int((signs.double() @ differences).abs().ge(seen).sum())) / 10_001
+    sums = torch.zeros(1, dtype=torch.float64)
+    for difference in differences:  # after each one, the sums of all ways so far
+        sums = torch.cat([sums + difference, sums - difference])
+    return float(sums.abs().ge(seen).double().mean())
+    ### END SOLUTION
+
+
+def questions_needed(accuracy: float, difference: float, power: float = 0.8) -> int:
+    """Return how many questions are needed to tell two models apart, of which the second one is better by `difference`.
+
+    The first model is right with the probability `accuracy`, the second one with accuracy + difference. Each answers n questions of
+    its own, and a test with two sides at the level 0.05 compares their shares of right answers. By the normal approximation, it
+    finds the difference with the probability `power` if n = (z(0.975) + z(power))² · (v1 + v2) / difference². Here z is the inverse
+    of the normal distribution function, and v = p · (1 - p) is the variance of one answer that is right with the probability p. The
+    result is rounded up, and at least 1.
+
+    Raises a ValueError that names `accuracy` if it is not from 0 to 1, one that names `difference` if it is not above 0 or the
+    second probability is above 1 by more than rounding, and one that names `power` if it is not between 0.5 and 1.
+    """
+    # TODO 1: check the arguments
+    # TODO 2: compute both variances and both z; statistics.NormalDist has the inverse
+    # TODO 3: put them into the formula, and round up
+    ### BEGIN SOLUTION
+    if not 0 <= accuracy <= 1:
+        raise ValueError(f"accuracy = {accuracy}, but a probability is from 0 to 1")
+    better = accuracy + difference
+    if not difference > 0 or better > 1 + 1e-9:
+        raise ValueError(f"difference = {difference} must be above 0, and {accuracy} + {difference} at most 1")
+    if not 0.5 < power < 1:
+        raise ValueError(f"power = {power}, but it must be between 0.5 and 1")
+    z = NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(power)
+    variances = accuracy * (1 - accuracy) + better * max(1 - better, 0)
+    return max(math.ceil(z**2 * variances / difference**2), 1)
+    ### END SOLUTION
+
+
+def calibration_error(confidence: Tensor, correct: Tensor, bins: int = 10) -> float:
+    """Return the expected calibration error: how far confidence is from accuracy, on average.
+
+    `confidence` (N,) has the model's probability of each of its answers, and `correct` (N,) says whether the answer is right, as bools
+    or as 0 and 1. The answers go into bins of equal width: bin i has the confidences from i / bins on and below (i + 1) / bins, and
+    the last bin has 1.0 too. The result is the mean over the bins of |mean confidence - share of right answers|, each bin weighed
+    with its number of answers; empty bins count nothing. Raises a ValueError that names `confidence` if there is none, or one is
+    not from 0 to 1, one that names `correct` if it has another shape, and one that names `bins` if it is below 1.
+    """
+    # TODO 1: check the arguments
+    # TODO 2: find the bin of each answer
+    # TODO 3: add up |mean confidence - share of right answers| · number of answers over the bins, and divide by N
+    ### BEGIN SOLUTION
+    if confidence.numel() == 0 or not bool(((confidence >= 0) & (confidence <= 1)).all()):
+        raise ValueError("confidence needs at least one probability, and each is from 0 to 1")
+    if correct.shape != confidence.shape:
+        raise ValueError(f"correct has the shape {tuple(correct.shape)}, and confidence {tuple(confidence.shape)}")
+    if bins < 1:
+        raise ValueError(f"bins = {bins}, but at least one is needed")
+    place = (confidence.double() * bins).long().clamp(max=bins - 1)
+    gap = torch.zeros(bins, dtype=torch.float64, device=confidence.device)
+    gap.index_add_(0, place, confidence.double() - correct.double())
+    return float(gap.abs().sum() / len(confidence))
+    ### END SOLUTION
+
+
+def fit_temperature(logits: Tensor, targets: Tensor) -> float:
+    """Return the temperature from 0.01 to 100 at which the mean cross-entropy of logits / temperature is smallest.
+
+    logits (N, C) of any dtype, targets (N,). It is found in float64, so precisely that the loss at it exceeds the smallest one by
+    at most one millionth. Logits of any finite size, such as 1e4, are no problem. The model's answers stay the same: only its
+    confidence changes. Raises a ValueError that names `logits` if there are no rows.
+    """
+    # TODO 1: check that there are rows
+    # TODO 2: the loss is convex in b = 1 / temperature; its slope is the mean of (average logit under the probabilities - the target's)
+    # TODO 3: halve the range of b until it is small, each time by the sign of the slope
+    ### BEGIN SOLUTION
+    if len(logits) == 0:
+        raise ValueError("logits has no rows, so there is nothing to fit")
+    z = logits.detach().double()  # (N, C)
+    right = z.gather(1, targets[:, None])[:, 0]  # (N,)
+    low, high = math.log(0.01), math.log(100)  # of b = 1 / temperature
+    for _ in range(60):
+        middle = (low + high) / 2
+        average = (torch.softmax(z * math.exp(middle), dim=1) * z).sum(1)  # (N,)
+        if (average - right).mean() > 0:
+            high = middle
+        else:
+            low = middle
+    return math.exp(-(low + high) / 2)
+    ### END SOLUTION
+
+
+def contaminated(example: str, corpus_ngrams: Collection[str], n: int) -> bool:
+    """Return whether n words in a row of the example are in the training texts.
+
+    corpus_ngrams are the shingles (chapter 19) of n words of all training texts, each text after normalise_answer. The example is cut in
+    the same way, so case, punctuation marks and articles do not matter. An example of fewer than n words, but at least one, is
+    looked for as a whole. Raises a ValueError that names `n` if it is below 1.
+    """
+    # TODO 1: cut the example like the texts, and look for each of its shingles
+    ### BEGIN SOLUTION
+    return any(shingle in corpus_ngrams for shingle in shingles(normalise_answer(example), n))
+    ### END SOLUTION
+
+
+def bradley_terry(wins: Tensor) -> Tensor:
+    """Return the rating of each player from how often each has won against each other: (P, P) -> (P,), float32.
+
+    wins[i, j], of any dtype, counts the games that i won against j; a tie is half a win for both, and the diagonal has no
+    effect. Before anything else, every two players are given one more game, a tie, so no rating is infinite. Player i beats j
+    with the probability sigmoid(rating i - rating j). The ratings are those at which all games together are most likely, and
+    their mean is 0. They are right within 1e-3. Raises a ValueError that names `wins` if it is not square, or a number in it
+    is below 0.
+    """
+    # TODO 1: check wins; add half a win in both directions for every two players, and leave out the diagonal
+    # TODO 2: begin with zeros; the slope of the log-likelihood for player i is its wins minus the wins that its ratings predict
+    # TODO 3: repeat a step that makes the slopes smaller, such as Newton's, until the ratings do not change
+    # TODO 4: subtract the mean
+    ### BEGIN SOLUTION
+    if wins.dim() != 2 or wins.size(0) != wins.size(1) or bool((wins < 0).any()):
+        raise ValueError(f"wins has the shape {tuple(wins.shape)}, but it is square, and no number in it is below 0")
+    count = (wins.double() + 0.5).fill_diagonal_(0)
+    games = count + count.T
+    ratings = torch.zeros(len(wins), dtype=torch.float64, device=wins.device)
+    for _ in range(1000):
+        chance = torch.sigmoid(ratings[:, None] - ratings)  # (P, P)
+        slope = (count - games * chance).sum(1)
+        bend = games * chance * (1 - chance)
+        curvature = bend.sum(1).diag() - bend + 1  # + 1 keeps the mean where it is, so there is one solution
+        step = torch.linalg.solve(curvature, slope)
+        step = step / (step.max() - step.min()).clamp(min=1)  # a longer step can make the slopes larger
+        ratings = ratings + step
+        if step.abs().max() < 1e-9:
+            break
+    return (ratings - ratings.mean()).float()
+    ### END SOLUTION
+
+
+def agreement(a: Sequence[Hashable], b: Sequence[Hashable]) -> float:
+    """Return Cohen's kappa of two judges: how often they agree, beyond what chance would give.
+
+    a[i] and b[i] are the labels that both judges give to case i. With o, the share of cases with equal labels, and e, the share that is
+    expected if each judge gave its own labels in random order, it is (o - e) / (1 - e). If both give one and the same label to all
+    cases, it is 1. Raises a ValueError that names `a` and `b` if they have different lengths or no labels.
+    """
+    # TODO 1: check the lengths
+    # TODO 2: compute o; e is the sum over the labels of the product of both judges' shares
+    # TODO 3: put them into the formula
+    ### BEGIN SOLUTION
+    if len(a) != len(b) or len(a) == 0:
+        raise ValueError(f"a has {len(a)} labels and b has {len(b)}, but both need one for each case")
+    n = len(a)
+    same = sum(x == y for x, y in zip(a, b))
+    of_a, of_b = Counter(a), Counter(b)
+    expected = sum(of_a[label] * of_b[label] for label in of_a)  # n² times e: whole numbers have no rounding
+    return 1.0 if expected == n * n else (n * same - expected) / (n * n - expected)
+    ### END SOLUTION
+
+
+def judge_both_orders(judge: Callable[[str, str], str], a: str, b: str) -> str:
+    """Ask a judge which of two answers is better, in both orders, and return "a", "b" or "tie".
+
+    judge(first, second) returns "first", "second" or "tie". It is called twice: with a first, then with b first. An answer wins if
+    both calls prefer it; otherwise the result is "tie". Raises a ValueError that names `judge` and what it has said if it returns
+    something else.
+    """
+    # TODO 1: ask twice, and check what is said
+    # TODO 2: translate both results to "a", "b" or "tie", and compare them
+    ### BEGIN SOLUTION
+    said = judge(a, b), judge(b, a)
+    for word in said:
+        if word not in ("first", "second", "tie"):
+            raise ValueError(f"the judge returned {word!r}, which is not one of first, second, tie")
+    return {("first", "second"): "a", ("second", "first"): "b"}.get(said, "tie")
+    ### END SOLUTION
