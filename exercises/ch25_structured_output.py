@@ -55,15 +55,17 @@ def build_automaton(pattern: str | Tree) -> Automaton:
     `parse_pattern` (below) reads a pattern for you, and its docstring says which patterns there are. It returns a tree,
     and you may also be given such a tree. There are four kinds of nodes. Byte(values) matches one byte that is in
     `values`. Concat(parts) matches its parts one after the other, and without parts the empty text. Choice(parts)
-    matches one of its parts. Repeat(part, least, most) matches `least` to `most` copies of its part, without an upper
-    limit if `most` is None; the attribute `rest` is the Repeat that remains behind one copy. A node may be in several
-    places of a tree. Two nodes are equal only if they are the same object.
+    matches one of its parts. A Byte has at least one value, and a Choice at least one part. Repeat(part, least, most)
+    matches `least` to `most` copies of its part, without an upper limit if `most` is None; the attribute `rest` is the
+    Repeat that remains behind one copy. A node may be in several places of a tree. Two nodes are equal only if they are
+    the same object, so take `rest` and do not make another Repeat: then a stack that comes back is equal to the one
+    that you have seen.
 
     One way: a stack is a tuple of what is still to be matched, the next part first. Because of Choice and Repeat there
     may be several stacks after the same bytes, so a state is a set of stacks.
 
-    For a pattern that is wrong, parse_pattern raises a ValueError with its place. Raises a ValueError if your automaton
-    has more than MAX_STATES states; `number_states` (below) does that.
+    For a pattern that is wrong, parse_pattern raises a ValueError that names its place. Raises a ValueError if your
+    automaton has more than MAX_STATES states; `number_states` (below) does that.
     """
     # TODO 1: parse the pattern if it is a str
     # TODO 2: write a function that replaces the top of stacks until every stack is empty or has a Byte at the top.
@@ -83,8 +85,8 @@ def token_table(automaton: Automaton, tokens: Sequence[bytes]) -> Table:
     from the start to an accepting state, the table is empty. Tokens without bytes, such as special tokens, never come
     next; tokens with equal bytes come next together.
 
-    Tokens that begin alike share their steps: for each state, `step` is called at most once for each different
-    beginning of a token, and never behind a None.
+    Tokens that begin alike share their steps: for each state of the table, `step` is called at most once for each
+    different beginning of a token, and never behind a None.
     """
     # TODO 1: make a tree of the tokens: from each beginning, a dict from the next byte to the longer beginning; and the
     #         ids that end here
@@ -101,8 +103,8 @@ def constrain(logits: Tensor, allowed: Collection[int] | Tensor) -> Tensor:
 
     `allowed` is a list, a set, the keys of a dict or an int64 tensor (n,), whose ids may repeat; with a tensor it takes
     less time. After a softmax, the allowed ids have the same proportions as before, and the others have probability 0.
-    Logits that stay are unchanged, with the same dtype and device. The result is used without gradient. Raises a
-    ValueError that names `allowed` if it is empty, and one that names an id that is below 0 or not below V.
+    Logits that stay are unchanged, with the same dtype and device. Whether the result has a gradient does not matter.
+    Raises a ValueError that names `allowed` if it is empty, and one that names an id that is below 0 or not below V.
     """
     # TODO 1: make an int64 tensor of the ids, on the device of the logits, and check it
     # TODO 2: make a new tensor of -inf, and copy the allowed logits into it
@@ -122,14 +124,16 @@ def generate_matching(
     """Let a model continue a prompt with at most max_new_tokens tokens whose bytes together match; return their ids.
 
     `token_bytes(tokenizer)` (below) returns the bytes of each id. The prompt need not match anything. A token may come
-    next if, after it, the text can still be completed within max_new_tokens. If the text matches, eos_id may come next too: it ends the text,
-    is not in the result and does not count as a token, and its own bytes are never written. The text also ends where no
-    token may come next. So without eos_id, the model goes on as long as it can.
+    next if, after it, the text can still be completed within max_new_tokens. If the text matches, eos_id may come next
+    too, also without room for a token: it ends the text, is not in the result, and its own bytes are never written. The
+    text also ends where no token may come next. So without eos_id, the model goes on as long as it can, up to
+    max_new_tokens tokens.
 
-    If only one id may come next, it is taken without asking the model. Otherwise the model is called once, and
-    sample_next_token chooses from the constrained logits, with the temperature and the generator. The result always
-    matches. Raises a ValueError that names max_new_tokens, before the model is called, if no text of so few tokens
-    matches. Runs in eval mode without gradient, and restores each module's mode. The model may be on any device.
+    If only one id may come next, it is taken without asking the model. Otherwise next_logits (below) calls the model
+    once for the prompt with all new tokens, and sample_next_token chooses from the constrained logits, with the
+    temperature and the generator. The result always matches. Raises a ValueError that names max_new_tokens, before the
+    model is called, if no text of so few tokens matches. Runs in eval mode without gradient, and restores each module's
+    mode. The model may be on any device.
     """
     # TODO 1: make the table from token_bytes (below); eos_id has no bytes there. With tokens_to_end (below), check that
     #         max_new_tokens suffices
@@ -144,8 +148,9 @@ class JsonGuide:
 
     A schema is a dict. It has an "enum", a list of texts, numbers, booleans or None: the value is one of them. Or it
     has a "type": "string", "number", "integer", "boolean", "null", "array" with the schema of all "items", or "object"
-    with "properties", a dict from names to schemas, and "required", a list of names. `check_schema` (below) raises a
-    ValueError for everything else, and says what and where.
+    with "properties", a dict from names to schemas, and "required", a list of names; both may be missing. For
+    everything else, `check_schema` (below) raises a ValueError that names the place, such as $.address.city, and says
+    what is wrong.
 
     The text is written as by json.dumps(value, ensure_ascii=False): ", " and ": " are the only white space outside
     texts. The properties of an object come in the order of the schema, each at most once, those that are not required
@@ -182,13 +187,13 @@ class JsonGuide:
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Any]] | None:
-    """Read the first call of a tool in a model's text: return the tool's name and its arguments, or None without a call.
+    """Read the first call of a tool in a model's text: return the tool's name and the arguments, or None without one.
 
-    A call begins with CALL and ends before the next END_OF_CALL. Between them is a JSON object with exactly two keys:
-    "name", a text, and "arguments", an object. What is before and behind the call does not matter. A text without CALL
-    has no call. Raises a ValueError that says what is wrong if END_OF_CALL is missing, if what is between is no JSON or
-    too deeply nested for json.loads, or if it is another value. NaN and Infinity are no JSON. Nothing in the text is
-    ever run.
+    A call begins with CALL and ends before the next END_OF_CALL, also if that is inside a text of the arguments.
+    Between them is a JSON object with exactly two keys: "name", a text, and "arguments", an object. What is before and
+    behind the call does not matter. A text without CALL has no call. Raises a ValueError that says what is wrong if
+    END_OF_CALL is missing, if what is between is no JSON or too deeply nested for json.loads, or if it is another
+    value. NaN and Infinity are no JSON. Nothing in the text is ever run.
     """
     # TODO 1: find CALL; without it, return None. Find END_OF_CALL behind it
     # TODO 2: read what is between with json.loads; it may raise a RecursionError too, and its parse_constant is for NaN
@@ -212,14 +217,14 @@ def run_tools(
     class and the message of the exception, whether parse_call raised it or the call of the tool, for example because of
     wrong arguments.
 
-    The model is asked at most `limit` times. If its last text has a call too, that call does not run, and instead of
-    the text, the last message of the assistant is a sentence that names the limit. `messages` is not changed. An
-    exception that is no Exception, such as KeyboardInterrupt, ends everything. Raises a ValueError that names `limit`
-    if it is below 1.
+    The model is asked at most `limit` times. If its last text has a call too, right or wrong, that call does not run,
+    and instead of the text, the last message of the assistant is a sentence with the number `limit`. `messages` is not
+    changed. An exception that is no Exception, such as KeyboardInterrupt, ends everything. Raises a ValueError that
+    names `limit` if it is below 1.
     """
     # TODO 1: check the limit, and copy the messages
     # TODO 2: at most `limit` times: ask the model. If parse_call finds no call, add the text and return
-    # TODO 3: at the last time, add a sentence and return. Otherwise run the tool; whatever goes wrong becomes a text
+    # TODO 3: at the last time, add a sentence and return. Otherwise run the tool; what goes wrong in a call becomes a text
     # TODO 4: add the model's text and what came back
     raise NotImplementedError
 
@@ -230,8 +235,9 @@ def run_tools(
 def token_bytes(tokenizer: Any) -> list[bytes]:
     """Return the bytes of each id of a tokenizer; those of a special token are empty.
 
-    A tokenizer may have them as a list `token_bytes`. The BPETokenizer of chapter 1 has them in `id_to_bytes`, and the
-    tokenizer of chapter 16 has their names in `tokens`, and its special tokens in `special`.
+    A tokenizer may have them as a list `token_bytes`. The BPETokenizer of chapter 1 has them in `id_to_bytes`; if yours
+    has another name for it, add this one. The tokenizer of chapter 16 has their names in `tokens`, and its special
+    tokens in `special`.
     """
     if hasattr(tokenizer, "token_bytes"):
         return list(tokenizer.token_bytes)

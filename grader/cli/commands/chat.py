@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from grader.cli.commands.play import Browser, Port, Web, refuse_options_of_page,
 from grader.cli.commands.train import DONE
 from grader.console.output import WordWrap, make_console, print_error, print_wrapped
 from grader.counts import format_count
+from grader.files import UserProblem
 from grader.models.packages import MODELS, require_packages
 
 if TYPE_CHECKING:
@@ -29,6 +31,13 @@ def chat(
     adapter: Annotated[
         str | None, option("Use the adapters that `headway tune` made under this name.", metavar="NAME")
     ] = None,
+    form: Annotated[
+        Path | None,
+        option("Each answer is JSON that this schema accepts: a filled form.", "--json", metavar="SCHEMA.json"),
+    ] = None,
+    tools: Annotated[
+        bool, option("The model may call a calculator, and look up words of the book.", "--tools")
+    ] = False,
     web: Web = False,
     port: Port = None,
     browser: Browser = True,
@@ -36,22 +45,33 @@ def chat(
     """Talk to a published model that runs on your own code.
 
     Without FOLDER the model is SmolLM2 with 135 million parameters. /help lists the commands. Without a terminal, each
-    line of the input is answered. With --web, Control-C stops the page."""
+    line of the input is answered. --json and --tools run your parts of chapter 25. With --web, Control-C stops the
+    page."""
     refuse_options_of_page(web, port, browser)
-    require_packages("chat", MODELS if adapter or (place and place.is_dir()) else ())
+    if (form is not None) + tools + web > 1:
+        raise UserProblem("--json, --tools and --web cannot be combined; give one of them")
+    require_packages("chat", MODELS if adapter or form or tools or (place and place.is_dir()) else ())
     from grader.chapters.ch16_published_model.published.chat import Chat
     from grader.chapters.ch16_published_model.published.opening import EARLIER, EXERCISES, build, find_source
     from grader.chapters.ch17_fine_tuning.tuning.adapters import ADAPTER_EXERCISES, find_place, merge, read
+    from grader.chapters.ch25_structured_output.writing.form import FormChat, check_schema, read_schema
+    from grader.chapters.ch25_structured_output.writing.token_guide import GUIDING
+    from grader.chapters.ch25_structured_output.writing.tool_chat import CALLING, ToolChat
     from grader.console.output import show_progress
     from grader.models.own_parts import explaining_crashes, find_own_parts
 
+    schema = read_schema(form) if form else None
     saved = read(adapter) if adapter else None
     source = find_source(find_place(saved, place) if saved else place)
     adapting = ADAPTER_EXERCISES if saved else ()
-    own = find_own_parts((*EARLIER, *EXERCISES, *source.loading, *adapting), show_progress)
+    writing = (*GUIDING, *CALLING) if tools else GUIDING if form else ()
+    own = find_own_parts((*EARLIER, *EXERCISES, *source.loading, *adapting, *writing), show_progress)
     with contextlib.closing(own):
         console = make_console(stderr=True)
-        print_wrapped(console, f"Reading {source.name} ...", style="dim")
+        note = partial(print_wrapped, console, style="dim")
+        if form:
+            check_schema(own.parts, schema, form)
+        note(f"Reading {source.name} ...")
         with explaining_crashes(own.parts):
             published = build(source, own)
             if saved:
@@ -62,15 +82,20 @@ def chat(
         if adapter:
             said.insert(1, f"The adapters {adapter} are merged into it.")
         for sentence in said:
-            print_wrapped(console, sentence, style="dim")
+            note(sentence)
         if web:
             from grader.chapters.ch16_published_model.published.chat_page import FILES, ChatApi
 
             return run_page(ChatApi(published, said, temperature), FILES, port or 0, browser, "chat", own.close)
+        with explaining_crashes(own.parts):
+            if form:
+                return _talk(FormChat.open(published, temperature, schema, form), wraps=False)
+            if tools:
+                return _talk(ToolChat.open(published, temperature, note))
         return _talk(Chat(published, temperature))
 
 
-def _talk(talk: Chat) -> int:
+def _talk(talk: Chat, wraps: bool = True) -> int:
     """Answer lines until the input ends or /quit. Without a terminal, each line of the input is answered."""
     from grader.chapters.ch16_published_model.published.chat import ChatProblem
     from grader.models.own_parts import CodeProblem, explaining_crashes
@@ -98,7 +123,7 @@ def _talk(talk: Chat) -> int:
             continue
         try:
             with explaining_crashes(talk.published.own.parts):
-                wrap = WordWrap(make_console().width) if is_terminal and not line.lstrip().startswith("/") else None
+                wrap = WordWrap(make_console().width) if is_terminal and wraps and line.lstrip()[0] != "/" else None
                 for piece in talk.reply(line):
                     print(wrap.feed(piece) if wrap else piece, end="", flush=True)
             print(flush=True)

@@ -42,8 +42,8 @@ def evaluate(
     A table shows how many answers are right, with an interval, and whether a model that guesses would do as well. With
     --compare A B, a paired test says which of two models is better, or that these questions cannot tell. Answers are
     kept: Control-C stops, and the same command goes on. SmolLM2 takes about two minutes."""
-    if compare and len(models or ()) != 2:
-        print_error("--compare takes two models, such as `headway evaluate --compare smollm2 stories`")
+    if compare and (len(models or ()), len(set(models or ()))) != (2, 2):
+        print_error("--compare takes two different models, such as `headway evaluate --compare smollm2 stories`")
         return UNUSABLE
     require_packages("evaluate", exit_status=FAILED)
     from grader.chapters.ch24_evaluation.evaluation.questions import SUBJECTS, load_questions
@@ -98,9 +98,9 @@ def _ask(
 ) -> Result | None:
     from grader.chapters.ch24_evaluation.evaluation.answering import Answers, ask
     from grader.chapters.ch24_evaluation.evaluation.results import Result
-    from grader.chapters.ch24_evaluation.evaluation.subjects import EvaluationProblem
     from grader.console.output import show_progress
     from grader.counts import format_count
+    from grader.models.checkpoint import CheckpointProblem
     from grader.models.own_parts import explaining_crashes
     from grader.teaching.walks.parts import hidden_prints
 
@@ -108,7 +108,7 @@ def _ask(
         asked = model.open(own)
         readable = [one for one in questions if asked.can_read(one)]
     if not readable:
-        raise EvaluationProblem(f"{model.name} does not know the words of any of these questions")
+        raise CheckpointProblem(f"{model.name} does not know the words of any of these questions")
     answers = Answers.of(asked)
     if answers.note:
         print_wrapped(make_console(), answers.note)
@@ -122,7 +122,7 @@ def _conclude(results: Sequence[Result], compare: bool, kind: str, own: OwnParts
     from grader.chapters.ch24_evaluation.evaluation import results as computed
     from grader.chapters.ch24_evaluation.evaluation.answering import folder, write
     from grader.chapters.ch24_evaluation.evaluation.report_page import draw
-    from grader.course.status import short_path
+    from grader.files import short_path
     from grader.models.own_parts import explaining_crashes
     from grader.teaching.measurements import result_table
 

@@ -26,8 +26,9 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 WRONG_USES = {
-    "one model to compare": (["--compare", "smollm2"], "--compare takes two models"),
-    "three models to compare": (["--compare", "a", "b", "c"], "--compare takes two models"),
+    "one model to compare": (["--compare", "smollm2"], "--compare takes two different models"),
+    "three models to compare": (["--compare", "a", "b", "c"], "--compare takes two different models"),
+    "a model and itself": (["--compare", "a", "a"], "--compare takes two different models"),
     "an unknown kind": (["--kind", "word"], "'word' is not one of 'byte', 'token', 'sum'"),
     "an unknown subject": (["--subject", "history"], "'history' is not one of 'facts', 'arithmetic', 'grammar', 'stories'"),
 }

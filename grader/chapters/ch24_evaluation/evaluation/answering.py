@@ -9,21 +9,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from grader.chapters.ch24_evaluation.evaluation.questions import Question
-from grader.chapters.ch24_evaluation.evaluation.subjects import Asked, EvaluationProblem
-from grader.course.status import short_path
-from grader.files import problem, write_whole
+from grader.chapters.ch24_evaluation.evaluation.subjects import Asked
+from grader.files import problem, short_path, write_whole
 from grader.models import checkpoint
+from grader.models.checkpoint import CheckpointProblem
 from grader.models.file_values import finite, list_of
 from grader.models.own_parts import explaining_crashes
 from grader.teaching.walks.parts import hidden_prints
 
 KINDS = ("byte", "token", "sum")
-SCORES, FORMAT = list_of(finite()), 1
+SCORES = list_of(finite())
 SAVE_SECONDS = 10.0  # between two writings of the file
 
 Scores = dict[str, list[float]]  # by kind
@@ -39,21 +39,20 @@ class Answers:
 
     path: Path
     model: str
-    by_key: dict[str, Scores] = field(default_factory=dict)
+    by_key: dict[str, Scores]
     note: str | None = None  # about a damaged file
 
     @classmethod
     def of(cls, asked: Asked) -> Answers:
-        answers = cls(folder() / "answers" / f"{asked.fingerprint}.json", asked.name)
+        path = folder() / "answers" / f"{asked.fingerprint}.json"
         try:
-            data = json.loads(answers.path.read_text(encoding="utf-8"))
-            if data["format"] == FORMAT:
-                answers.by_key = {str(key): dict(scores) for key, scores in data["answers"].items()}
+            data = json.loads(path.read_text(encoding="utf-8"))
+            return cls(path, asked.name, {key: dict(scores) for key, scores in data["answers"].items()})
         except FileNotFoundError:
-            pass
+            return cls(path, asked.name, {})
         except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
-            answers.note = f"{short_path(answers.path)} is damaged, so {asked.name} answers all questions again."
-        return answers
+            damaged = f"{short_path(path)} is damaged, so {asked.name} answers all questions again."
+            return cls(path, asked.name, {}, damaged)
 
     def has(self, question: Question) -> bool:
         """Whether the file has a usable answer to it."""
@@ -61,23 +60,22 @@ class Answers:
         return all(SCORES.accepts(stored.get(kind)) and len(stored[kind]) == count for kind in KINDS)
 
     def save(self) -> None:
-        """EvaluationProblem if that is not possible."""
-        data = {"format": FORMAT, "model": self.model, "answers": self.by_key}
-        write(self.path, json.dumps(data) + "\n")
+        write(self.path, json.dumps({"model": self.model, "answers": self.by_key}) + "\n")
 
 
 def write(path: Path, text: str) -> None:
+    """CheckpointProblem if that is not possible."""
     try:
         write_whole(path, text)
     except OSError as error:
-        raise EvaluationProblem(problem(error, f"write {short_path(path)}")) from None
+        raise CheckpointProblem(problem(error, f"write {short_path(path)}")) from None
 
 
 def ask(
     asked: Asked, parts: Any, questions: Sequence[Question], answers: Answers,
     advance: Callable[[], None] = lambda: None, interrupted: Callable[[], bool] = lambda: False,
 ) -> bool:  # fmt: skip
-    """Let the model answer what it has not answered yet; return whether it got to the end. Saves on the way."""
+    """Let the model answer what it has not answered yet, and save; return whether it got to the end."""
     saved = time.monotonic()
     try:
         for question in questions:

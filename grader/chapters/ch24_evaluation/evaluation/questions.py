@@ -49,9 +49,10 @@ class Question:
 
 def load_questions(subjects: Collection[str] = SUBJECTS) -> list[Question]:
     """All questions of these subjects. They are mixed, always in the same order: the first ones are a fair sample."""
-    found = []
-    for subject in SUBJECTS:
-        if subject in subjects:
-            for one in tomllib.loads((FOLDER / f"{subject}.toml").read_text(encoding="utf-8"))["question"]:
-                found.append(Question(subject, **one | {"choices": tuple(one["choices"])}))
+    read = {subject: tomllib.loads((FOLDER / f"{subject}.toml").read_text(encoding="utf-8")) for subject in subjects}
+    found = (
+        Question(subject, **one | {"choices": tuple(one["choices"])})
+        for subject in read
+        for one in read[subject]["question"]
+    )
     return sorted(found, key=lambda question: question.key)

@@ -24,8 +24,8 @@ def draw(results: Sequence[Result], shown: Sequence[Row], compared: Sequence[str
 
 def _table(shown: Sequence[Row]) -> Iterable[str]:
     yield "<p>The thin line is the share of right answers, the bar is its interval, and the line in another colour is "
-    yield f"what guessing gives. Of {format_count(len(shown), 'interval')}, about one in twenty misses the true share."
-    yield '</p><div class="wide" tabindex="0"><table><tr>'
+    yield "what guessing gives. Of twenty intervals, about one misses the true share.</p>"
+    yield '<div class="wide" tabindex="0"><table><tr>'
     yield from (f"<th>{escape(column)}</th>" for column in (*COLUMNS, ""))
     for row in shown:
         cells = "".join(f"<td>{escape(cell)}</td>" for cell in row.cells)

@@ -75,7 +75,7 @@ def percent(share: float) -> str:
 def rows(parts: Any, result: Result) -> list[Row]:
     """One for each subject, after one for all questions if there are several."""
     subjects = sorted({one.subject for one in result.questions}, key=SUBJECTS.index)
-    return [_row(parts, result, subject) for subject in ([ALL] if len(subjects) > 1 else []) + subjects]
+    return [_row(parts, result, subject) for subject in [ALL, *subjects][len(subjects) == 1 :]]
 
 
 def _row(parts: Any, result: Result, subject: str) -> Row:

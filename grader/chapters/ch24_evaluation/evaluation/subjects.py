@@ -1,7 +1,4 @@
-"""The models that are asked: SmolLM2 and others of its kind, checkpoints, and adapters of `headway tune`.
-
-Each one is opened when its turn comes, so only one is in the memory.
-"""
+"""The models that are asked, each opened when its turn comes: SmolLM2 and its kind, checkpoints, adapters."""
 
 from __future__ import annotations
 
@@ -14,13 +11,12 @@ from typing import Any
 import torch
 from grader.chapters.ch16_published_model.published import opening
 from grader.chapters.ch17_fine_tuning.tuning import adapters
-from grader.chapters.ch17_fine_tuning.tuning.adapters import ADAPTER_EXERCISES
 from grader.chapters.ch23_features.features.opened import Opened
 from grader.chapters.ch23_features.features.state_cache import fingerprint
 from grader.chapters.ch24_evaluation.evaluation.questions import Question
 from grader.files import UserProblem
 from grader.models import checkpoint
-from grader.models.checkpoint import find_checkpoint, list_checkpoints, read_record
+from grader.models.checkpoint import CheckpointProblem, find_checkpoint, list_checkpoints, read_record
 from grader.models.design import TABLES, Design
 from grader.models.own_parts import OwnParts, model_exercises, tokenizer_exercises
 from grader.models.tokenizers import ModelTokenizer
@@ -29,12 +25,6 @@ from torch import Tensor, nn
 SMOLLM2 = "smollm2"
 MOST_MODELS = 6  # that are asked if none is named
 CHAPTER = ("choice_score", "score_choices", "bootstrap_interval", "paired_test", "questions_needed")
-
-
-class EvaluationProblem(UserProblem):
-    """The models cannot be evaluated; the message is a sentence."""
-
-    exit_status = 1
 
 
 class Asked(nn.Module):
@@ -57,18 +47,16 @@ class Asked(nn.Module):
             logits = result[0] if isinstance(result, tuple) else result
             if not logits.isfinite().all():
                 why = "gives probabilities that are not numbers, so its training has failed"
-                raise EvaluationProblem(f"{self.name} {why}; train it again with a smaller learning rate")
+                raise CheckpointProblem(f"{self.name} {why}; train it again with a smaller learning rate")
             self._last = ids.clone(), logits
         return self._last[1]
 
     def can_read(self, question: Question) -> bool:
         """Whether it knows all words, and has a position for each token."""
-        for text in (question.prompt + more for more in question.continuations):
-            if isinstance(self.tokenizer, ModelTokenizer) and self.tokenizer.unknown_words(text):
-                return False
-            if self.longest is not None and len(self.encode(text)) > self.longest:
-                return False
-        return True
+        texts = [question.prompt + more for more in question.continuations]
+        if isinstance(self.tokenizer, ModelTokenizer) and any(map(self.tokenizer.unknown_words, texts)):
+            return False
+        return self.longest is None or max(len(self.encode(text)) for text in texts) <= self.longest
 
     @property
     def fingerprint(self) -> str:
@@ -89,17 +77,16 @@ def find_models(names: Sequence[str]) -> tuple[list[Found], list[str]]:
     with a sentence for a name that no usable model has."""
     if names:
         return [find_model(name) for name in names], []
-    found, notes = [], list[str]()
-    there = [folder.name for folder in list_checkpoints()]
+    found, notes, there = [], list[str](), [folder.name for folder in list_checkpoints()]
     for name in (SMOLLM2, *there[:MOST_MODELS]):
         try:
             found.append(find_model(name))
         except UserProblem as problem:
             notes.append(f"Left out: {problem}.")
-    if others := there[MOST_MODELS:] + [folder.name for folder in adapters.list_tunings()]:
+    if others := there[MOST_MODELS:] + _names_of_adapters():
         notes.append(f"Models that you name are asked too, such as {', '.join(others[:3])}.")
     if not found:
-        raise EvaluationProblem("there is no model to ask; `headway train` makes one, and `headway chat` gets SmolLM2")
+        raise CheckpointProblem("there is no model to ask; `headway train` makes one, and `headway chat` gets SmolLM2")
     return found, notes
 
 
@@ -114,18 +101,21 @@ def find_model(name: str) -> Found:
         return _find_tuned(name)
     if own.is_dir() or place.is_dir():
         return _find_trained(find_checkpoint(name))
-    known = [SMOLLM2, *(folder.name for folder in (*list_checkpoints(), *adapters.list_tunings()))]
+    known = [SMOLLM2, *(folder.name for folder in list_checkpoints()), *_names_of_adapters()]
     near = get_close_matches(name.lower(), known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"you have {', '.join(known[:6])}"
-    raise EvaluationProblem(f"there is no model {name!r}; {hint}")
+    raise CheckpointProblem(f"there is no model {name!r}; {hint}")
+
+
+def _names_of_adapters() -> list[str]:
+    return [path.parent.name for path in adapters.FILES.list()]
 
 
 def _find_published(place: Path | None) -> Found:
     source = opening.find_source(place)
 
     def build(own: OwnParts) -> Asked:
-        built = opening.build(source, own)
-        return Asked(built.name, built.model, built.tokenizer)
+        return Asked(source.name, (built := opening.build(source, own)).model, built.tokenizer)
 
     return Found(source.name, frozenset((*opening.EARLIER, *opening.EXERCISES, *source.loading)), build)
 
@@ -134,14 +124,14 @@ def _find_trained(folder: Path) -> Found:
     data = read_record(folder)
     design = Design.from_data(data["design"])
     if design.kind == "translate":
-        raise EvaluationProblem(f"{folder.name} is a translator, which does not go on with a text")
+        raise CheckpointProblem(f"{folder.name} is a translator, which does not go on with a text")
     exercises = {*model_exercises(design), *tokenizer_exercises(data["tokenizer"]["kind"])}
 
     def load(own: OwnParts) -> Asked:
         loaded = checkpoint.load(folder, own.parts)
         asked = Asked(folder.name, loaded.model.requires_grad_(False), loaded.tokenizer)
-        if data["record"].get("corpus", {}).get("kind") != "text":  # a user's text begins without a mark
-            asked.start_ids = loaded.tokenizer.start_ids
+        of_text = data["record"].get("corpus", {}).get("kind") == "text"  # which begins without a mark
+        asked.start_ids = () if of_text else loaded.tokenizer.start_ids
         asked.longest = design.max_len if design.positions in TABLES else None
         return asked
 
@@ -159,5 +149,5 @@ def _find_tuned(name: str) -> Found:
         asked.name = name
         return asked
 
-    return Found(name, under.exercises | set(ADAPTER_EXERCISES), merged)
+    return Found(name, under.exercises | set(adapters.ADAPTER_EXERCISES), merged)
 

@@ -1,14 +1,16 @@
 """chat: measures SmolLM2 on the reference's parts against transformers with the same weights, in turns in one process.
 
 It measures reading and building the model, the time to the first token of an answer, and tokens a second with the
-cache, all in float32. It needs the weights and transformers.
+cache, all in float32. Then it compares forms of --json with free writing. It needs the weights and transformers.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -16,12 +18,17 @@ import torch
 from grader.chapters.ch16_published_model.published.chat import prompt_ids
 from grader.chapters.ch16_published_model.published.opening import EARLIER, EXERCISES, Published, build, find_source
 from grader.chapters.ch16_published_model.published.source import PublishedProblem
+from grader.chapters.ch25_structured_output.writing.token_guide import GUIDING, TokenGuide, compute, write
+from grader.counts import format_count
 from grader.models.own_parts import OwnParts
 from grader.teaching.walks.parts import MixedChapters
 from grader.tests.quality.benchmarks.figures import format_seconds, machine, print_figure, print_goal
 from torch import Tensor
 
 QUESTION = "What is the capital of France?"
+KINDS = ({"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"enum": ["low", "medium", "high"]})
+FIELDS = ("name", "age", "member", "level", "city", "year", "paid", "risk", "street", "number")
+FORM = {"type": "object", "properties": dict(zip(FIELDS, KINDS * 3)), "required": list(FIELDS)}
 PARTS = {
     "ln1": "input_layernorm", "attn.W_q": "self_attn.q_proj", "attn.W_k": "self_attn.k_proj",
     "attn.W_v": "self_attn.v_proj", "attn.W_out": "self_attn.o_proj", "ln2": "post_attention_layernorm",
@@ -36,7 +43,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--tokens", type=int, default=32, help="tokens of each answer (default 32)")
     parser.add_argument("--rounds", type=int, default=5, help="answers of each model (default 5)")
     options = parser.parse_args(arguments)
-    own = OwnParts(MixedChapters((*EARLIER, *EXERCISES), ()))
+    own = OwnParts(MixedChapters((*EARLIER, *EXERCISES, *GUIDING), ()))
     try:
         find_source(None)
         import transformers  # noqa: F401
@@ -59,8 +66,34 @@ def run(arguments: list[str]) -> int:
     print_goal(f"The first token after a prompt of {count} tokens comes after {took}", "1 s", first["ours"] < 1)
     print_figure(f"We write {1 / rest['ours']:.1f} tokens a second, and transformers {1 / rest['theirs']:.1f}.")
     print_goal(f"That is {ratio:.2f} of transformers' speed, in the median of the rounds", "0.7", ratio >= 0.7)
+    _measure_forms(ours, ids, models["ours"], options.rounds)
     own.close()
     return 0
+
+
+def _measure_forms(ours: Published, ids: Tensor, steps: Steps, rounds: int) -> None:
+    """The table of a schema of ten fields, and what the choice among the allowed tokens adds to a pass."""
+    parts, made, ratios = ours.own.parts, list[TokenGuide](), []
+    end = ours.tokenizer.encode("<|im_end|>", allow_special=True)[0]
+    tokens = parts.token_bytes(ours.tokenizer)
+    make = partial(compute, parts, FORM, tokens, end)
+    tables = [_seconds(lambda: made.append(make()), time.process_time) for _ in range(rounds)]
+    size = f"{len(made[0].first) - 1} states and {len(made[0].ids):,} tokens in them"
+    took, what = median(tables), f"The table of a form of {len(FIELDS)} fields ({size})"
+    print_goal(f"{what} takes {format_seconds(took)} of a processor", "5 s", took < 5)
+    prompt, passes = ids[0].tolist(), []
+    counter = ours.model.register_forward_pre_hook(lambda *_: passes.append(time.perf_counter()))
+    for _ in range(rounds):
+        passes.clear()
+        written = list(write(ours, made[0], prompt, 300, 0.0))
+        form = (passes[-1] - passes[1]) / (len(passes) - 2)  # the first pass reads the prompt
+        count = len(passes)
+        ratios.append(steps(ids, count)[2] / (count - 1) / form)
+    counter.remove()
+    assert set(json.loads(b"".join(written))) == set(FIELDS), "a field is missing"
+    print_figure(f"A form of {format_count(len(written), 'token')} takes {format_count(count, 'pass', 'passes')}.")
+    ratio = median(ratios)
+    print_goal(f"A pass of a form has {ratio:.2f} of the speed of free writing", "0.9", ratio >= 0.9)
 
 
 Steps = Callable[[Tensor, int], tuple[list[int], float, float]]  # the tokens; seconds of the first one, and of the rest
@@ -117,7 +150,7 @@ def _their_state(ours: Published) -> dict[str, Tensor]:
     }
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
+def _seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    began = clock()
     work()
-    return time.perf_counter() - began
+    return clock() - began
