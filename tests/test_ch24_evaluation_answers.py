@@ -299,7 +299,8 @@ def test_n_words_in_a_row_are_enough(learner, n, start):
     grams, run = ngrams(CORPUS, n), CORPUS.split()[start : start + n]
     inside = " ".join(["so", *run, "it", "was"])
     shorter = " ".join(["so", *run[:-1], "it", "was"])
-    check_contaminated(learner, [(text, grams, n) for text in (inside, shorter, " ".join(["so", *run]), " ".join([*run, "it"]), " ".join(run), CORPUS, "so it was not in any of them")])
+    most = " ".join([*CORPUS.split()[start : start + n + 1], "indeed"])  # two of its three runs
+    check_contaminated(learner, [(text, grams, n) for text in (inside, shorter, most, " ".join(["so", *run]), " ".join([*run, "it"]), " ".join(run), CORPUS, "so it was not in any of them")])
 
 
 @exercise("contaminated", weight=2)

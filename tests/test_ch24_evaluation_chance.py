@@ -370,12 +370,12 @@ def test_scores_may_be_any_numbers(learner):
     """Right and wrong answers may be bools. Scores near 100 million are not rounded to float32, and small differences count as large ones do."""
     a, b = [True, True, False, True, True, True, False], (False, True, True, False, False, False, False)
     far = [100_000_000 + x for x in (1, 5, 3, 9, 7)]
-    small = [[x * 1e-4 for x in scores] for scores in ([3, 1, 4, 1, 5], [2, 7, 1, 8, 2])]
+    small = [[x * 1e-7 for x in scores] for scores in ([3, 1, 4, 1, 5], [2, 7, 1, 8, 2])]
     got = [learner.paired_test(a, b), learner.paired_test(far, [100_000_000 + y for y in (2, 1, 0, 4, 4)]), learner.paired_test(*small)]
     for found, differences, what in (
         (got[0], [1, -1, 1, 1, 1], "of right and wrong answers"),
         (got[1], [-1, 4, 3, 5, 3], "of scores near 100 million with the differences -1, 4, 3, 5, 3"),
-        (got[2], [1, -6, 3, -7, 3], "of the differences 0.0001, -0.0006, 0.0003, -0.0007, 0.0003"),
+        (got[2], [1, -6, 3, -7, 3], "of the differences 1e-7, -6e-7, 3e-7, -7e-7, 3e-7"),
     ):
         close(found, share_as_far(differences), f"the p-value {what}", tol=1e-9)
 
