@@ -235,8 +235,9 @@ def run_tools(
 def token_bytes(tokenizer: Any) -> list[bytes]:
     """Return the bytes of each id of a tokenizer; those of a special token are empty.
 
-    A tokenizer may have them as a list `token_bytes`. The BPETokenizer of chapter 1 has them in `id_to_bytes`, and the
-    tokenizer of chapter 16 has their names in `tokens`, and its special tokens in `special`.
+    A tokenizer may have them as a list `token_bytes`. The BPETokenizer of chapter 1 has them in `id_to_bytes`; if yours
+    has another name for it, add this one. The tokenizer of chapter 16 has their names in `tokens`, and its special
+    tokens in `special`.
     """
     if hasattr(tokenizer, "token_bytes"):
         return list(tokenizer.token_bytes)

@@ -63,17 +63,21 @@ def build_automaton(pattern: str | Tree) -> Automaton:
     ### BEGIN SOLUTION
     tree = parse_pattern(pattern) if isinstance(pattern, str) else pattern
 
+    def top_kind(stack: Stack) -> str:
+        """The name of the class, because another copy of this file may have made the tree."""
+        return type(stack[0]).__name__ if stack else "empty"
+
     @cache  # many bytes lead to the same stacks
     def opened(stacks: frozenset[Stack]) -> frozenset[Stack]:
         seen, todo = set(stacks), list(stacks)
         while todo:
             stack = todo.pop()
-            if not stack or isinstance(stack[0], Byte):
+            if top_kind(stack) in ("Byte", "empty"):
                 continue
             top, below = stack[0], stack[1:]
-            if isinstance(top, Concat):
+            if top_kind(stack) == "Concat":
                 instead = [top.parts + below]
-            elif isinstance(top, Choice):
+            elif top_kind(stack) == "Choice":
                 instead = [(part, *below) for part in top.parts]
             else:
                 instead = [below] if top.least == 0 else []
@@ -81,7 +85,7 @@ def build_automaton(pattern: str | Tree) -> Automaton:
                     instead.append((top.part, top.rest, *below))
             todo += [stack for stack in instead if stack not in seen]
             seen.update(instead)
-        return frozenset(stack for stack in seen if not stack or isinstance(stack[0], Byte))
+        return frozenset(stack for stack in seen if top_kind(stack) in ("Byte", "empty"))
 
     def moves(stacks: frozenset[Stack]) -> dict[int, frozenset[Stack]]:
         groups = group_bytes([(stack[0].values, stack[1:]) for stack in stacks if stack])
@@ -395,8 +399,9 @@ def run_tools(
 def token_bytes(tokenizer: Any) -> list[bytes]:
     """Return the bytes of each id of a tokenizer; those of a special token are empty.
 
-    A tokenizer may have them as a list `token_bytes`. The BPETokenizer of chapter 1 has them in `id_to_bytes`, and the
-    tokenizer of chapter 16 has their names in `tokens`, and its special tokens in `special`.
+    A tokenizer may have them as a list `token_bytes`. The BPETokenizer of chapter 1 has them in `id_to_bytes`; if yours
+    has another name for it, add this one. The tokenizer of chapter 16 has their names in `tokens`, and its special
+    tokens in `special`.
     """
     if hasattr(tokenizer, "token_bytes"):
         return list(tokenizer.token_bytes)

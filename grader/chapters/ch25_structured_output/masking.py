@@ -26,8 +26,8 @@ NOT_SURE = {  # the probabilities of the next token, by what has been written
 }
 LETTERS = (b"", b"a", b"b", b"c", b"d")
 LENGTH = 4
-PATTERNS = ("(a|b|c|d)+", "(a|b)+", "(ab|cd)+", "a+b", "(ab|cd){2}")
-MOST, MODELS = 12, 60  # tokens of a text, and random models
+PATTERNS = (".+", "a.*", "a?b?c?d?", "a+b", "a.*b")
+MOST = 12  # tokens of a text
 Chances = dict[bytes, float]
 
 
@@ -129,7 +129,7 @@ def report_structured_distribution(chapters: ChapterPackage, seed: int, *, draws
     yield result_table(f"The pattern {ASKED}", ("text", "alone", "conditional", "masked", "drawn"), rows)
     likeliest, greedy = max(alone, key=lambda text: alone[text]), greedy_text(parts, model, ASKED)
     yield f"The likeliest text that matches is {likeliest.decode()!r}, and the greedy one is {greedy.decode()!r}."
-    models = [TableModel.random(generator) for _ in range(MODELS)]
+    models = [TableModel.random(generator) for _ in range(20)]
     rows = []
     with show_progress("enumerating texts", len(PATTERNS)) as step:
         for pattern in PATTERNS:

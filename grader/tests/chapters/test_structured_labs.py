@@ -79,8 +79,8 @@ def test_a_mask_changes_nothing_where_only_the_first_choice_is_cut(parts, seed):
 
 def test_the_report_repeats_by_its_seed_and_has_its_findings():
     one, again, other = (printed("structured_distribution", "--draws", "50", "--seed", seed) for seed in "001")
-    assert one == again != other  # the drawn shares and the random models
-    assert "The likeliest text that matches is 'yes', and the greedy one is 'no'." in one and "(a|b)+" in one
+    assert one == again != other
+    assert "The likeliest text that matches is 'yes', and the greedy one is 'no'." in one and "a.*b" in one
 
 
 # ---- the forms

@@ -45,6 +45,18 @@ def test_imports_of_the_references_exercise_are_added_if_the_course_lacks_them()
     assert [part.partition("(")[0].strip() for part in added] == ["", "import math", "def top_k_filter"]
 
 
+def test_what_a_stub_gives_is_the_references_if_the_course_uses_and_lacks_it():
+    """Here the parser of patterns, with its own helpers and constants."""
+    text = read_source(SOLUTIONS / "ch25_structured_output.py")
+    lacking = "import json\n\n\n" + "\n\n".join(
+        definition(text, name).text for name in ("build_automaton", "parse_call", "run_tools")
+    )
+    completed = with_missing_exercises("ch25_structured_output", lacking)
+    for name in ("parse_pattern", "_PatternReader", "byte_sequences", "number_states", "token_table"):
+        assert definition(completed, name).text.rstrip() == definition(text, name).text.rstrip(), name
+    compile(completed, "completed", "exec")
+
+
 @pytest.mark.thorough
 @pytest.mark.alone
 def test_honest_courses_get_full_marks(tmp_path):

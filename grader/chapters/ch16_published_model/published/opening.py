@@ -6,6 +6,8 @@ Then what the model computes on the way to its next token: what each block would
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,15 @@ class _Uninitialised(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
+def _token_bytes(names: Mapping[int, str], tokens: Sequence[str], special: Collection[str]) -> list[bytes]:
+    """The bytes of each token; none of a special token, or of one that is not written with the names of bytes."""
+    byte_of, unwritten = {name: byte for byte, name in names.items()}, set(special)
+    return [
+        bytes(map(byte_of.__getitem__, token)) if token not in unwritten and byte_of.keys() >= set(token) else b""
+        for token in tokens
+    ]
+
+
 def build(source: Source, own: OwnParts) -> Published:
     """The model with its weights. PublishedProblem if the memory is too small, or the learner's load_llama refuses the
     weights."""
@@ -86,6 +97,8 @@ def build(source: Source, own: OwnParts) -> Published:
         raise PublishedProblem(f"{source.name} does not fit into the memory of this machine: {needed}") from None
     tokens = source.tokens + [""] * (source.sizes.vocab_size - len(source.tokens))  # rows of the table without a token
     tokenizer = own.parts.PublishedTokenizer(tokens, source.merges, source.special)
+    with suppress(AttributeError):  # where chapter 25 finds them, whatever attributes the learner's tokenizer has
+        tokenizer.token_bytes = _token_bytes(own.parts.byte_names(), tokens, source.special)
     model.eval().requires_grad_(False)
     return Published(source.name, source.sizes, source.context, model, tokenizer, own)
 

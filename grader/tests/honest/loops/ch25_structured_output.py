@@ -1,5 +1,10 @@
 """In explicit loops: tokens one by one, bytes one after the other, every case with its own branch."""
 
+# What the stub gives and this file does not define, such as parse_pattern, is the reference's.
+# ruff: noqa: F821
+
+from __future__ import annotations
+
 import json
 import math
 
@@ -10,6 +15,84 @@ from .ch16_published_model import byte_names
 
 CALL, END_OF_CALL = "<tool_call>", "</tool_call>"
 RESULT, END_OF_RESULT = "<tool_response>", "</tool_response>"
+
+
+def build_automaton(pattern):
+    if isinstance(pattern, str):
+        tree = parse_pattern(pattern)
+    else:
+        tree = pattern
+    first = open_stacks([(tree,)])
+    states = [first]
+    rows = []
+    i = 0
+    while i < len(states):
+        row = [None] * 256
+        behind = {}  # sets of stacks that were opened for this state
+        for byte in range(256):
+            rests = []
+            for stack in states[i]:
+                if len(stack) > 0 and byte in stack[0].values and stack[1:] not in rests:
+                    rests.append(stack[1:])
+            if len(rests) == 0:
+                continue
+            key = frozenset(rests)
+            if key not in behind:
+                after = open_stacks(rests)
+                number = None
+                for j in range(len(states)):
+                    if states[j] == after:
+                        number = j
+                        break
+                if number is None:
+                    if len(states) == MAX_STATES:
+                        raise ValueError(f"more than {MAX_STATES} states are needed")
+                    number = len(states)
+                    states.append(after)
+                behind[key] = number
+            row[byte] = behind[key]
+        rows.append(row)
+        i = i + 1
+    accepting = set()
+    for i in range(len(states)):
+        if () in states[i]:
+            accepting.add(i)
+
+    def step(state, byte):
+        return rows[state][byte]
+
+    return 0, accepting, step
+
+
+def open_stacks(stacks):
+    seen = set()
+    todo = []
+    for stack in stacks:
+        todo.append(stack)
+    ready = set()
+    while len(todo) > 0:
+        stack = todo.pop()
+        if stack in seen:
+            continue
+        seen.add(stack)
+        if len(stack) == 0:
+            ready.add(stack)
+            continue
+        top = stack[0]
+        below = stack[1:]
+        if isinstance(top, Byte):
+            ready.add(stack)
+        elif isinstance(top, Concat):
+            todo.append(top.parts + below)
+        elif isinstance(top, Choice):
+            for part in top.parts:
+                todo.append((part,) + below)
+        elif isinstance(top, Repeat):
+            if top.least == 0:
+                todo.append(below)
+            if top.most is None or top.most > 0:
+                todo.append((top.part, top.rest) + below)
+    return frozenset(ready)
 
 
 def token_table(automaton, tokens):
@@ -112,6 +195,61 @@ def generate_matching(
         result.append(token)
         text.append(token)
         state = table[state][token]
+
+
+class JsonGuide:
+    def __init__(self, schema):
+        check_schema(schema)
+        self.automaton = build_automaton(self.tree_of(schema))
+
+    def tree_of(self, schema):
+        if "enum" in schema:
+            values = []
+            for value in schema["enum"]:
+                values.append(literal(dumps(value)))
+            return Choice(tuple(values))
+        if schema["type"] == "array":
+            item = self.tree_of(schema["items"])
+            following = Concat((literal(", "), item))
+            filled = Concat((literal("["), item, Repeat(following, 0, None), literal("]")))
+            return Choice((literal("[]"), filled))
+        if schema["type"] == "object":
+            names = []
+            if "properties" in schema:
+                for name in schema["properties"]:
+                    names.append(name)
+            required = []
+            if "required" in schema:
+                required = schema["required"]
+            begin = literal("}")  # the rest of the object while it is empty
+            go_on = literal("}")  # the rest of the object behind a property
+            i = len(names) - 1
+            while i >= 0:
+                pair = Concat((literal(dumps(names[i])), literal(": "), self.tree_of(schema["properties"][names[i]]), go_on))
+                with_comma = Concat((literal(", "), pair))
+                if names[i] in required:
+                    begin = pair
+                    go_on = with_comma
+                else:
+                    begin = Choice((pair, begin))
+                    go_on = Choice((with_comma, go_on))
+                i = i - 1
+            return Concat((literal("{"), begin))
+        return parse_pattern(JSON_PATTERNS[schema["type"]])
+
+    def allowed(self, text_so_far):
+        state = self.automaton[0]
+        for byte in text_so_far:
+            state = self.automaton[2](state, byte)
+            if state is None:
+                return set()
+        result = set()
+        for byte in range(256):
+            if self.automaton[2](state, byte) is not None:
+                result.add(bytes([byte]))
+        if state in self.automaton[1]:
+            result.add(b"")
+        return result
 
 
 def parse_call(text):

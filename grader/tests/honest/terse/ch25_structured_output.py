@@ -1,5 +1,10 @@
 """Chapter 25 in the terse style: as short as it can be read."""
 
+# What the stub gives and this file does not define, such as parse_pattern, is the reference's.
+# ruff: noqa: F821
+
+from __future__ import annotations
+
 import json
 from functools import cache
 
@@ -10,6 +15,37 @@ from .ch16_published_model import byte_names
 
 CALL, END_OF_CALL = "<tool_call>", "</tool_call>"
 RESULT, END_OF_RESULT = "<tool_response>", "</tool_response>"
+
+
+def build_automaton(pattern):
+    def top(s):
+        return [s] if not s or isinstance(s[0], Byte) else None
+
+    def ways(s):
+        t, *below = s
+        if isinstance(t, Concat):
+            return [(*t.parts, *below)]
+        if isinstance(t, Choice):
+            return [(p, *below) for p in t.parts]
+        return [tuple(below)] * (t.least == 0) + [(t.part, t.rest, *below)] * (t.most != 0)
+
+    @cache
+    def opened(stacks):
+        seen = dict.fromkeys(stacks)
+        todo = list(seen)
+        for s in todo:
+            if not top(s):
+                new = [w for w in ways(s) if w not in seen]
+                seen |= dict.fromkeys(new)
+                todo += new
+        return frozenset(filter(top, seen)) | ({()} & seen.keys())
+
+    def moves(stacks):
+        reached = {b: frozenset(s[1:] for s in stacks if s and b in s[0].values) for b in range(256)}
+        return {b: opened(r) for b, r in reached.items() if r}
+
+    tree = parse_pattern(pattern) if isinstance(pattern, str) else pattern
+    return number_states(opened(frozenset([(tree,)])), moves, lambda stacks: () in stacks)
 
 
 def token_table(automaton, tokens):
@@ -55,6 +91,34 @@ def generate_matching(
         if not ids or i == eos_id:
             return new
         s, new = table[s][i], [*new, i]
+
+
+class JsonGuide:
+    def __init__(self, schema):
+        check_schema(schema)
+        self.automaton = build_automaton(self.tree_of(schema))
+
+    def tree_of(self, s):
+        if "enum" in s:
+            return Choice(tuple(literal(dumps(v)) for v in s["enum"]))
+        if s["type"] == "array":
+            item = self.tree_of(s["items"])
+            return Concat((literal("["), Repeat(Concat((item, Repeat(Concat((literal(", "), item)), 0, None))), 0, 1), literal("]")))
+        if s["type"] != "object":
+            return parse_pattern(JSON_PATTERNS[s["type"]])
+        rests = [literal("}")] * 2  # behind nothing, and behind a property
+        for name, inner in [*s.get("properties", {}).items()][::-1]:
+            pair = Concat((literal(dumps(name) + ": "), self.tree_of(inner), rests[1]))
+            least = int(name in s.get("required", []))
+            rests = [Choice((new, old)[: 2 - least]) for new, old in zip((pair, Concat((literal(", "), pair))), rests)]
+        return Concat((literal("{"), rests[0]))
+
+    def allowed(self, text_so_far):
+        state, accepting, step = self.automaton
+        for byte in text_so_far:
+            if (state := step(state, byte)) is None:
+                return set()
+        return {bytes([b]) for b in range(256) if step(state, b) is not None} | ({b""} if state in accepting else set())
 
 
 def parse_call(text):

@@ -1,5 +1,8 @@
 """In the typed style: named steps, a dataclass where values belong together, every type written down."""
 
+# What the stub gives and this file does not define, such as parse_pattern, is the reference's.
+# ruff: noqa: F821
+
 from __future__ import annotations
 
 import json
@@ -19,6 +22,84 @@ CALL, END_OF_CALL = "<tool_call>", "</tool_call>"
 RESULT, END_OF_RESULT = "<tool_response>", "</tool_response>"
 
 Step = Callable[[int, int], "int | None"]
+
+
+@dataclass
+class Places:
+    """A nondeterministic automaton: for each place, where it leads without a byte, and with one."""
+
+    silent: list[list[int]] = field(default_factory=list)
+    reading: list[list[tuple[frozenset[int], int]]] = field(default_factory=list)
+
+    def add(self) -> int:
+        self.silent.append([])
+        self.reading.append([])
+        return len(self.silent) - 1
+
+    def connect(self, node: Tree, begin: int) -> int:
+        """Add everything for a node behind `begin`, and return where it ends."""
+        if isinstance(node, Byte):
+            end: int = self.add()
+            self.reading[begin].append((node.values, end))
+            return end
+        if isinstance(node, Concat):
+            for part in node.parts:
+                begin = self.connect(part, begin)
+            return begin
+        if isinstance(node, Choice):
+            end = self.add()
+            for part in node.parts:
+                self.silent[self.connect(part, begin)].append(end)
+            return end
+        return self._connect_repeat(node, begin)
+
+    def _connect_repeat(self, node: Repeat, begin: int) -> int:
+        for _ in range(node.least):
+            begin = self.connect(node.part, begin)
+        end: int = self.add()
+        if node.most is None:
+            self.silent[begin].append(end)
+            self.silent[self.connect(node.part, end)].append(end)
+            return end
+        for _ in range(node.most - node.least):
+            self.silent[begin].append(end)
+            begin = self.connect(node.part, begin)
+        self.silent[begin].append(end)
+        return end
+
+    def closure(self, places: Collection[int]) -> frozenset[int]:
+        seen: set[int] = set(places)
+        waiting: deque[int] = deque(seen)
+        while waiting:
+            for following in self.silent[waiting.popleft()]:
+                if following not in seen:
+                    seen.add(following)
+                    waiting.append(following)
+        return frozenset(seen)
+
+
+def build_automaton(pattern: str | Tree) -> tuple[int, set[int], Step]:
+    tree: Tree = parse_pattern(pattern) if isinstance(pattern, str) else pattern
+    places: Places = Places()
+    start: int = places.add()
+    end: int = places.connect(tree, start)
+    closures: dict[frozenset[int], frozenset[int]] = {}
+
+    def moves(state: frozenset[int]) -> dict[int, frozenset[int]]:
+        targets: dict[int, set[int]] = {}
+        for place in state:
+            for values, following in places.reading[place]:
+                for byte in values:
+                    targets.setdefault(byte, set()).add(following)
+        row: dict[int, frozenset[int]] = {}
+        for byte, found in targets.items():
+            key: frozenset[int] = frozenset(found)
+            if key not in closures:
+                closures[key] = places.closure(key)
+            row[byte] = closures[key]
+        return row
+
+    return number_states(places.closure([start]), moves, lambda state: end in state)
 
 
 @dataclass
@@ -138,6 +219,60 @@ def generate_matching(
         result.append(chosen)
         writer.take(chosen)
     return result
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What may follow inside an object: if it is empty so far, and behind a property."""
+
+    alone: Tree
+    behind: Tree
+
+    def before(self, name: str, value: Tree, required: bool) -> Rest:
+        member: Tree = Concat((literal(f"{dumps(name)}: "), value, self.behind))
+        separated: Tree = Concat((literal(", "), member))
+        if required:
+            return Rest(member, separated)
+        return Rest(Choice((member, self.alone)), Choice((separated, self.behind)))
+
+
+class JsonGuide:
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        check_schema(schema)
+        self.automaton: tuple[int, set[int], Step] = build_automaton(self.tree_of(schema))
+
+    def tree_of(self, schema: Mapping[str, Any]) -> Tree:
+        if "enum" in schema:
+            return Choice(tuple(literal(dumps(value)) for value in schema["enum"]))
+        kind: str = schema["type"]
+        if kind == "array":
+            return self._array(schema["items"])
+        if kind == "object":
+            return self._object(schema.get("properties", {}), schema.get("required", ()))
+        return parse_pattern(JSON_PATTERNS[kind])
+
+    def _array(self, items: Mapping[str, Any]) -> Tree:
+        item: Tree = self.tree_of(items)
+        more: Tree = Repeat(Concat((literal(", "), item)), 0, None)
+        return Concat((literal("["), Choice((Concat((item, more)), Concat(()))), literal("]")))
+
+    def _object(self, properties: Mapping[str, Mapping[str, Any]], required: Sequence[str]) -> Tree:
+        rest: Rest = Rest(literal("}"), literal("}"))
+        for name in reversed(list(properties)):
+            rest = rest.before(name, self.tree_of(properties[name]), name in required)
+        return Concat((literal("{"), rest.alone))
+
+    def allowed(self, text_so_far: bytes) -> set[bytes]:
+        state: int | None
+        state, accepting, step = self.automaton
+        for byte in text_so_far:
+            if state is None:
+                return set()
+            state = step(state, byte)
+        if state is None:
+            return set()
+        ends: set[bytes] = {b""} if state in accepting else set()
+        return ends | {bytes((byte,)) for byte in range(256) if step(state, byte) is not None}
 
 
 class Call(TypedDict):

@@ -38,13 +38,18 @@ def _chapters(folder: Path) -> dict[str, str]:
 
 
 def with_missing_exercises(module: str, text: str) -> str:
-    """The chapter's text, and the reference's definition of each exercise that it lacks, with all that this uses."""
+    """The chapter's text, and the reference's definition of each exercise that it lacks, with all that this uses.
+
+    What the text uses without defining it, such as a function that the stub gives, is the reference's too.
+    """
     exercises = load_syllabus().chapter(module).exercises
-    missing = [exercise.name for exercise in exercises if find_definition(text, exercise.name) is None]
-    if not missing:
-        return text
     solution = read_source(SOLUTIONS / f"{module}.py")
     names, own = names_used(solution), module_names(text)
+    missing = [exercise.name for exercise in exercises if find_definition(text, exercise.name) is None]
+    read = frozenset[str]().union(*names_used(text).used.values())
+    missing += [name for name in names.statements if name in read - own and name not in missing]
+    if not missing:
+        return text
     needed = {names.statements[name] for name in closure(names, missing, without=own, written=True)}
     words = {word for statement in needed for word in names.written[statement]} - own
     imports = [each for each in names.used if isinstance(each, ast.Import | ast.ImportFrom)]
