@@ -194,8 +194,8 @@ def calibration_error(confidence: Tensor, correct: Tensor, bins: int = 10) -> fl
     right, as bools or as 0 and 1. The answers go into bins of equal width: bin i has the confidences from i / bins on
     and below (i + 1) / bins, and the last bin has 1.0 too; at an edge, rounding may decide. The result is the mean over
     the bins of |mean confidence - share of right answers|, each bin weighed with its number of answers; empty bins
-    count nothing. Raises a ValueError that names `confidence` if there is none, or one is not from 0 to 1, one that
-    names `correct` if it has another shape, and one that names `bins` if it is below 1.
+    count nothing. Raises a ValueError that names `confidence` if there is none, or one is not from 0 to 1 (NaN is not),
+    one that names `correct` if it has another shape, and one that names `bins` if it is below 1.
     """
     # TODO 1: check the arguments
     # TODO 2: find the bin of each answer
