@@ -256,7 +256,7 @@ def test_a_tree_may_be_given(learner):
 
 @exercise("build_automaton", weight=2)
 def test_an_automaton_has_at_most_max_states(learner):
-    """After (a|b)*a(a|b){9} one of 1,024 states is needed, which is more than MAX_STATES, so a ValueError is raised; 512 states are few enough, and so are exactly MAX_STATES, 1,000 in a row."""
+    """After (a|b)*a(a|b){9} one of 1,024 states is needed, which is more than MAX_STATES, so a ValueError is raised. 512 states are few enough, and so are exactly MAX_STATES, as in a{999}."""
     texts = ["a" + "b" * 8, "bba" + "ab" * 4, "b" * 9, "a" * 8]
     helper = learner.bring(accepted)
     got = [helper(learner.build_automaton, "(a|b)*a(a|b){8}", texts), helper(learner.build_automaton, "a{999}", ["a" * 999, "a" * 998])]
