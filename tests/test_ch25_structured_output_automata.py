@@ -256,14 +256,14 @@ def test_a_tree_may_be_given(learner):
 
 @exercise("build_automaton", weight=2)
 def test_an_automaton_has_at_most_max_states(learner):
-    """After (a|b)*a(a|b){9} one of 1,024 states is needed, which is more than MAX_STATES, so a ValueError is raised; 512 states are few enough, and so are 901 in a row."""
+    """After (a|b)*a(a|b){9} one of 1,024 states is needed, which is more than MAX_STATES, so a ValueError is raised. 512 states are few enough, and so are exactly MAX_STATES, as in a{999}."""
     texts = ["a" + "b" * 8, "bba" + "ab" * 4, "b" * 9, "a" * 8]
     helper = learner.bring(accepted)
-    got = [helper(learner.build_automaton, "(a|b)*a(a|b){8}", texts), helper(learner.build_automaton, "a{900}", ["a" * 900, "a" * 899])]
+    got = [helper(learner.build_automaton, "(a|b)*a(a|b){8}", texts), helper(learner.build_automaton, "a{999}", ["a" * 999, "a" * 998])]
     for pattern in ("(a|b)*a(a|b){9}", "a{1000}"):
         refuses(lambda pattern=pattern: learner.build_automaton(pattern), because=f"the automaton of {pattern!r} needs more than MAX_STATES states")
     compare_accepted(got[0], "(a|b)*a(a|b){8}", texts)
-    same(got[1], [True, False], "whether the automaton of 'a{900}' accepts 900 and 899 a")
+    same(got[1], [True, False], "whether the automaton of 'a{999}', which needs 1,000 states, accepts 999 and 998 a")
 
 
 @exercise("build_automaton")

@@ -401,6 +401,32 @@ def test_an_interrupt_ends_everything(learner):
     same(got[2]["result"][-1], assistant("3"), "the answer of a conversation without an interrupt")
 
 
+def talk_with_a_failing_model(run_tools, texts):
+    """How a talk ends in which the model raises an error in place of each None."""
+    left = iter(texts)
+
+    def model_step(chat):
+        text = next(left)
+        if text is None:
+            raise RuntimeError("there is no memory left for the model")
+        return text
+
+    try:
+        return run_tools(model_step, {"count": lambda: 1}, [], 5)
+    except RuntimeError as problem:
+        return str(problem)
+
+
+@exercise("run_tools")
+def test_an_error_of_the_model_ends_everything(learner):
+    """Only what parse_call or the call of a tool raises comes back as a message. An exception of model_step goes on to the caller."""
+    go = learner.bring(talk_with_a_failing_model)
+    got = [go(learner.run_tools, texts) for texts in ([None, "Done."], [COUNT, None, "Done."], [COUNT, "Done."])]
+    for result, when in zip(got, ("first", "second")):
+        same(result, "there is no memory left for the model", f"the message of the error that ends everything, if the model fails at the {when} time")
+    same(got[2], [assistant(COUNT), returned("1"), assistant("Done.")], "all messages if the model does not fail")
+
+
 @exercise("run_tools")
 def test_a_limit_below_1_is_refused(learner):
     """A limit of 0 or less raises a ValueError that names it; 1 is fine."""
