@@ -359,8 +359,8 @@ def run_tools(
 
     The model is asked at most `limit` times. If its last text has a call too, right or wrong, that call does not run,
     and instead of the text, the last message of the assistant is a sentence with the number `limit`. `messages` is not
-    changed. An exception that is no Exception, such as KeyboardInterrupt, ends everything. Raises a ValueError that
-    names `limit` if it is below 1.
+    changed. An exception that is no Exception, such as KeyboardInterrupt, ends everything, and so does every exception
+    of model_step. Raises a ValueError that names `limit` if it is below 1.
     """
     # TODO 1: check the limit, and copy the messages
     # TODO 2: at most `limit` times: ask the model. If parse_call finds no call, add the text and return
