@@ -38,7 +38,7 @@ def test_the_best_pairs_are_printed_and_both_files_are_written_and_no_code_is_ru
     assert " %  Alpha and Beta: " in ran.out and "A percentage proves nothing" in ran.out and "similarity.html" in ran.out
     [row] = rows(tmp_path / "out")
     assert row["person"] == "Alpha" and row["other person"] == "Beta" and int(row["percent"]) >= 70 and row["identical files"] == "no"
-    assert int(row["alike lines"]) > 20 and "MultiHeadAttention" in row["exercises"]
+    assert int(row["alike lines"]) > 20 and "scaled_dot_product_attention" in row["exercises"]
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     assert sorted(before) == ["similarity-groups.csv", "similarity.csv", "similarity.html"]
     headway_process("similarity", submissions, "--out", tmp_path / "out", PYTHONHASHSEED="7")
