@@ -361,7 +361,7 @@ SPECIAL = "\\.[](){}?*+|^$"
 def parse_pattern(pattern: str) -> Tree:
     """Return the tree of a pattern, which is a part of the regular expressions of `re`, for the whole text.
 
-    A character stands for itself. A backslash stands before one of \\ . [ ] ( ) { } ? * + | ^ $ or another character
+    A character stands for itself. A backslash comes before one of \\ . [ ] ( ) { } ? * + | ^ $ or another character
     that is no letter or digit and means it; \\n, \\r and \\t are a line end, a return and a tabulator. `.` is every
     character but a line end. [abx-z] is one of these characters, [^abx-z] every other one; there \\ ] ^ and - need a
     backslash, but - not as the first or last character. \\d is [0-9], \\w is [A-Za-z0-9_], and \\s is a space or one of
@@ -420,7 +420,7 @@ class _PatternReader:
             parts.append(part)
             size += more
             if size > MAX_SIZE:
-                raise self.error(began, f"the pattern stands for more than {MAX_SIZE} bytes")
+                raise self.error(began, f"the pattern has more than {MAX_SIZE} bytes")
         return (parts[0] if len(parts) == 1 else Concat(tuple(parts))), size
 
     def repeated(self) -> tuple[Tree, int]:
@@ -435,7 +435,7 @@ class _PatternReader:
             raise self.error(self.place, "a repetition cannot be repeated; put ( ) around it")
         size *= max(least + 1 if most is None else most, 1)
         if size > MAX_SIZE:
-            raise self.error(place, f"the repetition stands for more than {MAX_SIZE} bytes")
+            raise self.error(place, f"the repetition makes more than {MAX_SIZE} bytes")
         return Repeat(part, least, most), size
 
     def bounds(self) -> tuple[int, int | None]:

@@ -1,7 +1,7 @@
 """Asks a model all questions, and keeps its answers: `checkpoints/evaluation/answers/`, a file a model.
 
 A file is named by a hash of the model's numbers, and an answer by a hash of what the model has read. So a model that
-was trained further answers anew, and a run goes on where another one was interrupted.
+was trained further is asked again, and a run goes on where another one was interrupted.
 """
 
 from __future__ import annotations
