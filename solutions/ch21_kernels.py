@@ -1,0 +1,249 @@
+"""Chapter 21: programs for a GPU, written and checked without one.
+
+A kernel is a function that a GPU runs many times at once, as programs that differ in their place in a grid. It has no tensors. A tensor
+arrives as a pointer to its first number, whose rows lie one after the other in memory, and a program reads and writes blocks of numbers:
+
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)      the places of this program's block
+    block = tl.load(x + i, mask=i < n, other=0.0)           reads them; where the mask is False it reads nothing and gives `other`
+    tl.store(out + i, block * 2, mask=i < n)                writes them
+
+The first parameter, tl, has what a kernel may use. The names and meanings are those of triton.language:
+
+    tl.program_id(axis), tl.num_programs(axis)              this program's place in the grid, and the size of the grid
+    tl.arange(0, n), tl.zeros(shape, dtype), tl.full(shape, value, dtype)   new blocks; every size is a power of two
+    tl.load(pointer, mask=None, other=None), tl.store(pointer, value, mask=None)
+    tl.dot(a, b)                                            matrix product of two blocks of one dtype; float16 gives float32
+    tl.trans(a), tl.max(a, axis), tl.sum(a, axis), tl.where(condition, a, b), tl.maximum(a, b), tl.minimum(a, b)
+    tl.exp(a), tl.log(a), tl.sqrt(a), tl.abs(a)             of float32
+    tl.cdiv(a, b)                                           a / b, rounded up
+    tl.float32, tl.float16, tl.int32; a.to(dtype), a.dtype, a.shape; + - * / // % < <= > >= == != & | ~; a[:, None], a[None, :]
+
+Without `other`, what a mask leaves out is not defined. Parameters in CAPITALS are constants, and so are the sizes of blocks. The programs
+run in no fixed order. The tests simulate a GPU: it says which program reads or writes outside of a tensor, or what another one writes, and
+it counts the bytes. A number that several programs read, or that one reads twice, counts each time. Numbers that are masked do not count.
+"""
+
+from __future__ import annotations
+
+
+def add_kernel(tl, x, y, out, n: int, BLOCK: int) -> None:
+    """Write x + y to out. The three have n numbers each.
+
+    The grid is (⌈n / BLOCK⌉,): each program adds BLOCK numbers, and the last one those that are left. Each number is read once.
+    """
+    # TODO 1: compute the places of this program's block, and a mask that is True where they are below n
+    # TODO 2: read both blocks, add them, and write the sum
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    tl.store(out + i, tl.load(x + i, mask=inside) + tl.load(y + i, mask=inside), mask=inside)
+    ### END SOLUTION
+
+
+def softmax_kernel(tl, x, out, columns: int, stride: int, BLOCK: int) -> None:
+    """Write the softmax of each row of x to out.
+
+    The grid is (rows,): one program a row. A row has `columns` numbers, at most BLOCK. Row r begins at place r * stride, in x and in out;
+    what lies between two rows is neither read nor written. Each number of x is read once. Compute in float32, also where x and out are
+    float16. Numbers of x may be large, and some of a row may be -inf.
+    """
+    # TODO 1: find the first place of this program's row, and read the row; what is beyond it must not change the maximum or the sum
+    # TODO 2: convert to float32, subtract the row's maximum, take exp, and divide by the sum
+    # TODO 3: write the row
+    ### BEGIN SOLUTION
+    first, j = tl.program_id(0) * stride, tl.arange(0, BLOCK)
+    inside = j < columns
+    row = tl.load(x + first + j, mask=inside, other=-float("inf")).to(tl.float32)
+    e = tl.exp(row - tl.max(row, axis=0))
+    tl.store(out + first + j, e / tl.sum(e, axis=0), mask=inside)
+    ### END SOLUTION
+
+
+def rms_norm_kernel(tl, x, weight, out, columns: int, eps: float, BLOCK: int) -> None:
+    """Write the RMSNorm of each row of x to out: row / sqrt(mean(row²) + eps) * weight.
+
+    The grid is (rows,): one program a row of `columns` numbers, at most BLOCK. The rows of x and out lie one after the other; weight has
+    `columns` numbers. Each number of x is read once. Compute in float32, also where x, weight and out are float16.
+    """
+    # TODO 1: read the row and the weights as float32; what is beyond the row must not change the mean
+    # TODO 2: divide by the root of the mean of squares (of `columns` numbers, not of BLOCK) plus eps, and multiply by weight
+    # TODO 3: write the row
+    ### BEGIN SOLUTION
+    first, j = tl.program_id(0) * columns, tl.arange(0, BLOCK)
+    inside = j < columns
+    row = tl.load(x + first + j, mask=inside, other=0.0).to(tl.float32)
+    scale = tl.load(weight + j, mask=inside, other=0.0).to(tl.float32)
+    root = tl.sqrt(tl.sum(row * row, axis=0) / columns + eps)
+    tl.store(out + first + j, row / root * scale, mask=inside)
+    ### END SOLUTION
+
+
+def long_softmax_kernel(tl, x, out, columns: int, BLOCK: int) -> None:
+    """Write the softmax of each row of x to out. A row may have many more numbers than a block.
+
+    The grid is (rows,): one program a row of `columns` numbers, and the rows lie one after the other. The program goes over its row twice:
+    first for the maximum and the sum, which it keeps up to date block by block, then for the result. So each number of x is read twice, and
+    not three times. Compute in float32, also where x and out are float16. Numbers may be -inf, also all numbers of a block, as long as the
+    row has another one.
+    """
+    # TODO 1: for each block of the row: find the new maximum, multiply the sum by exp(old maximum - new maximum), and add the block's part.
+    #         A maximum that is still -inf must not be subtracted: -inf - -inf is nan
+    # TODO 2: for each block of the row: read it again, and write exp(number - maximum) / sum
+    ### BEGIN SOLUTION
+    first = tl.program_id(0) * columns
+    best = -float("inf")
+    total = 0.0
+    for start in range(0, columns, BLOCK):
+        j = start + tl.arange(0, BLOCK)
+        block = tl.load(x + first + j, mask=j < columns, other=-float("inf")).to(tl.float32)
+        new = tl.maximum(best, tl.max(block, axis=0))
+        finite = tl.where(new == -float("inf"), 0.0, new)
+        total = total * tl.exp(best - finite) + tl.sum(tl.exp(block - finite), axis=0)
+        best = new
+    for start in range(0, columns, BLOCK):
+        j = start + tl.arange(0, BLOCK)
+        block = tl.load(x + first + j, mask=j < columns, other=-float("inf")).to(tl.float32)
+        tl.store(out + first + j, tl.exp(block - best) / total, mask=j < columns)
+    ### END SOLUTION
+
+
+def matmul_kernel(tl, a, b, c, M: int, N: int, K: int, BM: int, BN: int, BK: int) -> None:
+    """Write the matrix product of a (M, K) and b (K, N) to c (M, N). The rows of each lie one after the other.
+
+    The grid is (⌈M / BM⌉, ⌈N / BN⌉): program (i, j) computes the tile of c that begins at row i * BM and column j * BN. It goes along K in
+    steps of BK, and reads the rows of a and the columns of b that its tile needs once: all programs together read
+    M * K * ⌈N / BN⌉ + K * N * ⌈M / BM⌉ numbers. The sum is kept in float32, also where a, b and c are float16.
+    """
+    # TODO 1: compute the rows and the columns of this program's tile
+    # TODO 2: for each step along K: read a block of a (BM, BK) and one of b (BK, BN), with 0 at the edges, and add their product
+    # TODO 3: write the tile, without what is beyond the edges of c
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]
+    j = tl.program_id(1) * BN + tl.arange(0, BN)[None, :]
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        down, across = start + tl.arange(0, BK)[:, None], start + tl.arange(0, BK)[None, :]
+        rows = tl.load(a + i * K + across, mask=(i < M) & (across < K), other=0.0)
+        columns = tl.load(b + down * N + j, mask=(down < K) & (j < N), other=0.0)
+        total += tl.dot(rows, columns)
+    tl.store(c + i * N + j, total, mask=(i < M) & (j < N))
+    ### END SOLUTION
+
+
+def grouped_place(program: int, n_rows: int, n_columns: int, group: int) -> tuple[int, int]:
+    """Return the tile (row, column) that program number `program` computes, of n_rows * n_columns tiles.
+
+    Row by row, the programs that run at the same time read one row of a, and all columns of b. In this order they share more: the tiles are
+    taken in bands of `group` rows. Within a band they go column by column, and within a column from the top down. The last band has the rows
+    that are left, if `group` does not divide n_rows. With group 1 this is row by row. Each tile is computed by one program.
+    """
+    # TODO 1: find the band: how many programs does a full one have?
+    # TODO 2: find how many rows this band has, and the place within it
+    ### BEGIN SOLUTION
+    band, place = program // (group * n_columns), program % (group * n_columns)
+    rows = min(group, n_rows - band * group)
+    return band * group + place % rows, place // rows
+    ### END SOLUTION
+
+
+def attention_kernel(tl, q, k, v, out, lse, T: int, scale: float, D: int, BQ: int, BK: int) -> None:
+    """Write causal attention to out, and to lse the logarithm of each query's sum of exp(score).
+
+    q, k, v and out are (heads, T, D), and lse is (heads, T); the rows lie one after the other. D is a power of two. A score is
+    scale * (query · key), and a query attends to the keys up to its own position. The grid is (⌈T / BQ⌉, heads): program (i, head) has the
+    queries from i * BQ on. It goes over the keys in blocks of BK, with the maximum, the sum and the output kept up to date, and stops at its
+    last query: blocks of keys that no query of it attends to are not read. Each query is read once, and nothing else is written. Compute in
+    float32, also where q, k, v, out and lse are float16.
+    """
+    # TODO 1: find the places of this program's queries, and read them as float32
+    # TODO 2: for each block of keys up to the last query: compute the scores, with -inf where a key is later than the query
+    # TODO 3: find the new maximum; multiply the sum and the output by exp(old - new), and add the block's parts
+    # TODO 4: divide by the sum, and write the output and maximum + log(sum)
+    ### BEGIN SOLUTION
+    first = tl.program_id(1) * T
+    i, d = tl.program_id(0) * BQ + tl.arange(0, BQ), tl.arange(0, D)
+    at = (first + i[:, None]) * D + d[None, :]
+    queries = tl.load(q + at, mask=i[:, None] < T, other=0.0).to(tl.float32)
+    best = tl.full((BQ,), -float("inf"), tl.float32)
+    total = tl.zeros((BQ,), tl.float32)
+    result = tl.zeros((BQ, D), tl.float32)
+    for start in range(0, min((tl.program_id(0) + 1) * BQ, T), BK):
+        j = start + tl.arange(0, BK)
+        places = (first + j[:, None]) * D + d[None, :]
+        keys = tl.load(k + places, mask=j[:, None] < T, other=0.0).to(tl.float32)
+        values = tl.load(v + places, mask=j[:, None] < T, other=0.0).to(tl.float32)
+        scores = tl.where(j[None, :] <= i[:, None], tl.dot(queries, tl.trans(keys)) * scale, -float("inf"))
+        new = tl.maximum(best, tl.max(scores, axis=1))
+        shrink, weights = tl.exp(best - new), tl.exp(scores - new[:, None])
+        total = total * shrink + tl.sum(weights, axis=1)
+        result = result * shrink[:, None] + tl.dot(weights, values)
+        best = new
+    tl.store(out + at, result / total[:, None], mask=i[:, None] < T)
+    tl.store(lse + first + i, best + tl.log(total), mask=i < T)
+    ### END SOLUTION
+
+
+def cross_entropy_kernel(tl, logits, targets, loss, gradient, columns: int, BLOCK: int) -> None:
+    """Write the cross-entropy of each row of logits to loss, and its gradient with respect to the row to gradient.
+
+    The grid is (rows,): one program a row of `columns` logits, at most BLOCK. The rows of logits and gradient lie one after the other;
+    targets and loss have one number a row. The loss is log(sum of exp) minus the target's logit, and the gradient is softmax minus 1 at the
+    target. Both come from one pass: each logit is read once, and only the target's own logit may be read once more. A target of -100 is
+    ignored: loss 0 and a gradient of zeros. Compute in float32, also where logits, loss and gradient are float16.
+    """
+    # TODO 1: read the target and the row
+    # TODO 2: compute maximum, exp and sum; pick the target's logit out of the block, with tl.where and tl.sum
+    # TODO 3: write the loss and the gradient, both 0 where the target is -100
+    ### BEGIN SOLUTION
+    first, j = tl.program_id(0) * columns, tl.arange(0, BLOCK)
+    inside = j < columns
+    target = tl.load(targets + tl.program_id(0))
+    row = tl.load(logits + first + j, mask=inside, other=-float("inf")).to(tl.float32)
+    best = tl.max(row, axis=0)
+    e = tl.exp(row - best)
+    total = tl.sum(e, axis=0)
+    is_target = j == target
+    own = tl.sum(tl.where(is_target, row, 0.0), axis=0)
+    counts = target != -100
+    tl.store(loss + tl.program_id(0), tl.where(counts, best + tl.log(total) - own, 0.0))
+    tl.store(gradient + first + j, tl.where(counts, e / total - tl.where(is_target, 1.0, 0.0), 0.0), mask=inside)
+    ### END SOLUTION
+
+
+def int8_matmul_kernel(tl, x, w, scale, out, M: int, N: int, K: int, BM: int, BN: int, BK: int) -> None:
+    """Write x (M, K) times the transpose of a matrix (N, K) of 8-bit integers to out (M, N), as a linear layer of chapter 15 needs it.
+
+    w (N, K) has the integers, int8, and scale (N,) one factor a row of w: the matrix is w * scale[:, None]. The rows of each lie one after
+    the other. The grid and the tiles are those of matmul_kernel. The integers are read as they are, a quarter of the bytes of float32, and
+    converted in the program: all programs together read (M * K * ⌈N / BN⌉) numbers of x and (N * K * ⌈M / BM⌉) of w. Each program reads the
+    scales of its columns once. The sum is kept in float32, also where x, scale and out are float16.
+    """
+    # TODO 1: compute the rows and the columns of this program's tile; column j of the result is row j of w
+    # TODO 2: for each step along K: read a block of x and one of w, convert both to float32, and add their product
+    # TODO 3: multiply each column by its scale once, after the sum, and write the tile
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]
+    j = tl.program_id(1) * BN + tl.arange(0, BN)[None, :]
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        down, across = start + tl.arange(0, BK)[:, None], start + tl.arange(0, BK)[None, :]
+        rows = tl.load(x + i * K + across, mask=(i < M) & (across < K), other=0.0).to(tl.float32)
+        columns = tl.load(w + j * K + down, mask=(down < K) & (j < N), other=0).to(tl.float32)
+        total += tl.dot(rows, columns)
+    factors = tl.load(scale + j, mask=j < N, other=0.0).to(tl.float32)
+    tl.store(out + i * N + j, total * factors, mask=(i < M) & (j < N))
+    ### END SOLUTION
+
+
+def roofline(flops: float, bytes_moved: float, peak_flops: float, bandwidth: float) -> tuple[float, str]:
+    """Return the least time that a GPU needs for a computation, in seconds, and what it waits for: "compute" or "memory".
+
+    The computation has `flops` operations and moves `bytes_moved` bytes between memory and the processors. The GPU does at most peak_flops
+    operations and moves at most `bandwidth` bytes a second, and can do both at the same time. So the time is that of the slower of the two;
+    if both take equally long, it is "compute".
+    """
+    # TODO: compute both times, and return the longer one with its name
+    ### BEGIN SOLUTION
+    computing, moving = flops / peak_flops, bytes_moved / bandwidth
+    return (computing, "compute") if computing >= moving else (moving, "memory")
+    ### END SOLUTION
