@@ -29,7 +29,8 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
     q, k (B, H, T, d), v (B, H, T, d_v) -> output (B, H, T, d_v). The weight of position s for position t, s <= t, is
     φ(q_t)·φ(k_s), divided by the sum of these products over all s <= t. Here φ(x) = elu(x) + 1, for each feature, which
-    is never below 0. Nothing else is added to the sum.
+    is never below 0. Nothing else is added to the sum. (In float32, φ of a feature below about -17 is 0. A query with only
+    such features has no defined output.)
 
     No loop runs over the positions: the number of torch operations does not grow with T.
     """
