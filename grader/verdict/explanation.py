@@ -80,7 +80,7 @@ def explain_failure(
         helper_raised = problem.where is None and call is not None and call is not problem.call
         if helper_raised and NO_SUPER not in text:  # a helper of the test raised it, after the call
             text = f"returned a value with which the test cannot continue ({_error_text(problem)})"
-        return failure(f"{_name(call)} {text}", reached=False)
+        return failure(f"{_name(call, is_own=problem.where is not None)} {text}", reached=False)
     if is_flaky:
         again = "The same call gave different results when it was repeated"
         return failure(f"{again}. Look for state that survives between calls, or for random numbers", capital=True)
@@ -117,7 +117,8 @@ def _calls_to_show(problem: BaseException | None, boundary: Boundary | None, exa
         return calls
     shown = [_inner_call(boundary, call) or call for call in calls]
     own = [call for call in shown if not call.is_helpers]
-    return own or [call for call in boundary.calls if not call.is_helpers][-1:] or shown
+    functions = [call for call in shown if call.what.isidentifier()]  # and not methods of objects that a helper made
+    return own or [call for call in boundary.calls if not call.is_helpers][-1:] or functions or shown
 
 
 def _inner_call(boundary: Boundary, call: Call) -> Call | None:
@@ -237,9 +238,14 @@ def _format_for_label(value: Any) -> str:
     return text if text.count("\n") < MAX_VALUE_LINES else format_value(value, limit=0, width=VALUE_COLUMNS)
 
 
-def _name(call: Call | None) -> str:
+def _name(call: Call | None, is_own: bool = False) -> str:
+    """What to name for a call; `is_own`: the learner's code raised an exception, so it is a function given to a
+    helper, such as a kernel that a helper launched."""
     if call is None:
         return "the chapter"
+    functions = [each._path for each in call.args if isinstance(each, Handle) and each._path.isidentifier()]
+    if call.is_helpers and is_own and functions:
+        return functions[0]
     return f"`{call.what}`, a function of the test," if call.is_helpers else call.what
 
 

@@ -320,7 +320,7 @@ def float_code(value: float) -> str:
 
 
 def tensor_code(value: Tensor, most: int = MAX_SHOWN_NUMBERS) -> str:
-    """`torch.tensor([[1.5, -2.0]])`, or `torch.zeros(2, 3)` for many equal values."""
+    """`torch.tensor([[1.5, -2.0]])`, or `torch.zeros(2, 3)` for many zeros, ones or nans."""
     plain = value.detach().as_subclass(Tensor)
     shape, dtype = ", ".join(map(str, plain.shape)) or "()", plain.dtype
     named = "" if dtype == torch.float32 else f", dtype={dtype}"
@@ -338,6 +338,8 @@ def tensor_code(value: Tensor, most: int = MAX_SHOWN_NUMBERS) -> str:
 
 def _constant_code(value: Tensor, shape: str, named: str) -> str:
     first = value.reshape(-1)[0]
+    if bool(value.isnan().all()):
+        return f"torch.full(({shape}{',' if value.dim() == 1 else ''}), math.nan{named})"
     is_negative_zero = not value.is_complex() and not first and math.copysign(1.0, float(first)) < 0
     if is_negative_zero or not bool((value == first).all()):
         return ""
