@@ -27,7 +27,7 @@ from __future__ import annotations
 
 
 def add_kernel(tl, x, y, out, n: int, BLOCK: int) -> None:
-    """Write x + y to out. The three have n numbers each.
+    """Write x + y to out. The three have n numbers each; what lies behind them in memory is neither read nor written.
 
     The grid is (⌈n / BLOCK⌉,): each program adds BLOCK numbers, and the last one those that are left. Each number is read once.
     """
@@ -189,7 +189,8 @@ def cross_entropy_kernel(tl, logits, targets, loss, gradient, columns: int, BLOC
     The grid is (rows,): one program a row of `columns` logits, at most BLOCK. The rows of logits and gradient lie one after the other;
     targets and loss have one number a row. The loss is log(sum of exp) minus the target's logit, and the gradient is softmax minus 1 at the
     target. Both come from one pass: each logit is read once, and only the target's own logit may be read once more. A target of -100 is
-    ignored: loss 0 and a gradient of zeros. Compute in float32, also where logits, loss and gradient are float16.
+    ignored: loss 0 and a gradient of zeros. Compute in float32, also where logits, loss and gradient are float16. Logits may be large, and
+    some of a row may be -inf.
     """
     # TODO 1: read the target and the row
     # TODO 2: compute maximum, exp and sum; pick the target's logit out of the block, with tl.where and tl.sum

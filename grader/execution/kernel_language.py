@@ -165,7 +165,7 @@ class Language:
         at, wanted = _places("load", pointer, mask)
         got = self._thread.ask("load", (pointer.number, at, wanted), None)
         # without `other`, what a mask leaves out is not defined: numbers that spoil a result
-        outside = other if other is not None else float("nan") if pointer.dtype.is_floating_point else -77
+        outside = other if other is not None else float("nan") if pointer.dtype.is_floating_point else UNDEFINED
         return Block(torch.where(wanted, got, _tensor(outside, pointer.dtype).to(pointer.dtype)))
 
     def store(self, pointer: Pointer, value: Any, mask: Any = None) -> None:
