@@ -87,6 +87,7 @@ def long_softmax_kernel(tl, x, out, columns: int, BLOCK: int) -> None:
 def matmul_kernel(tl, a, b, c, M: int, N: int, K: int, BM: int, BN: int, BK: int) -> None:
     """Write the matrix product of a (M, K) and b (K, N) to c (M, N). The rows of each lie one after the other.
 
+    Memory behind a matrix may hold anything, and stays as it is.
     The grid is (⌈M / BM⌉, ⌈N / BN⌉): program (i, j) computes the tile of c that begins at row i * BM and column j * BN. It goes along K in
     steps of BK, and reads the rows of a and the columns of b that its tile needs once: all programs together read
     M * K * ⌈N / BN⌉ + K * N * ⌈M / BM⌉ numbers. The sum is kept in float32, also where a, b and c are float16.

@@ -1,0 +1,100 @@
+"""Chapter 21, third part: matrix products tile by tile, and the order of the tiles."""
+
+from __future__ import annotations
+
+import torch
+from grader.runner.marks import exercise
+from grader.verdict.comparing import close, holds, same
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from simulated_gpus import run, unwritten, watch
+from strategies import at, distinct, seeds, tensor
+
+few = settings(max_examples=4)
+few_watched = settings(max_examples=2)
+matrices = distinct("M", "N", "K", M=(3, 9), N=(3, 9), K=(3, 9))
+blocks = st.sampled_from([(2, 4, 8), (8, 2, 4), (4, 8, 2), (4, 2, 8)])  # BM, BN, BK
+
+
+def grid_of(M, N, BM, BN):
+    return -(-M // BM), -(-N // BN)
+
+
+# ---- matmul_kernel
+
+
+def multiply(with_memory, side, a, b, c, seed, BM, BN, BK):
+    """What `run` or `watch` gives for matmul_kernel."""
+    (M, K), N = a.shape, b.size(1)
+    return with_memory(side, "matmul_kernel", grid_of(M, N, BM, BN), a, b, c, M, N, K, seed=seed, BM=BM, BN=BN, BK=BK)
+
+
+@exercise("matmul_kernel", weight=3)
+@few
+@given(n=matrices, sizes=blocks, seed=seeds)
+@example(n=at(M=5, N=9, K=7), sizes=(4, 2, 8), seed=0)
+@example(n=at(M=9, N=3, K=5), sizes=(2, 4, 8), seed=1)
+def test_the_tiles_make_up_the_matrix_product(learner, n, sizes, seed):
+    """c is the matrix product of a and b, whether or not the blocks divide M, N and K; a and b stay as they are."""
+    a, b = tensor(seed, n.M, n.K), tensor(seed + 1, n.K, n.N)
+    *inputs, c = multiply(run, learner, a, b, unwritten(n.M, n.N), seed, *sizes)
+    close(c, a @ b, "c")
+    close(inputs, [a, b], "a and b after the launch")
+
+
+@exercise("matmul_kernel", weight=3)
+@few_watched
+@given(sizes=blocks, seed=seeds)
+@example(sizes=(4, 8, 2), seed=0)
+def test_each_program_reads_its_rows_and_columns_once(learner, sizes, seed):
+    """All programs together read M * K * ⌈N / BN⌉ + K * N * ⌈M / BM⌉ numbers, and write M * N."""
+    M, N, K = 5, 9, 7
+    a, b, (down, across) = tensor(seed, M, K), tensor(seed + 1, K, N), grid_of(M, N, *sizes[:2])
+    (*_, c), traffic = multiply(watch, learner, a, b, unwritten(M, N), seed, *sizes)
+    close(c, a @ b, "c")
+    same(traffic.bytes_read, (M * K * across + K * N * down) * 4, "the number of bytes that all programs read")
+    same(traffic.bytes_written, M * N * 4, "the number of bytes that all programs write")
+
+
+@exercise("matmul_kernel")
+@few
+@given(seed=seeds)
+def test_one_tile_may_be_larger_than_the_matrices(learner, seed):
+    """Matrices that are smaller than their blocks are one tile of one program, and blocks may also fit exactly."""
+    a, b = tensor(seed, 3, 2), tensor(seed + 1, 2, 5)
+    *_, c = multiply(run, learner, a, b, unwritten(3, 5), seed, 16, 8, 4)
+    a2, b2 = tensor(seed + 2, 4, 8), tensor(seed + 3, 8, 2)
+    *_, c2 = multiply(run, learner, a2, b2, unwritten(4, 2), seed, 4, 2, 8)
+    close(c, a @ b, "c")
+    close(c2, a2 @ b2, "c")
+
+
+@exercise("matmul_kernel")
+@few
+@given(sizes=blocks, seed=seeds)
+def test_nothing_behind_the_matrices_is_used(learner, sizes, seed):
+    """What lies in memory behind a and b does not change c, and what lies behind c is not written."""
+    a, b = tensor(seed, 5, 7), tensor(seed + 1, 7, 9)
+    longer = [torch.cat([a, unwritten(4, 7)]), torch.cat([b, unwritten(8, 9)]), unwritten(9, 9)]
+    *_, c = run(learner, "matmul_kernel", grid_of(5, 9, *sizes[:2]), *longer, 5, 9, 7, seed=seed, **dict(zip(("BM", "BN", "BK"), sizes)))
+    close(c, torch.cat([a @ b, unwritten(4, 9)]), "the memory from c on")
+
+
+def with_large_products(seed, M, N, K):
+    """Float16 matrices: the first and the last product of each sum are 65,536 and -65,536, the others are small multiples of an eighth."""
+    a, b = (tensor(seed, M, K) * 8).round() / 8, (tensor(seed + 1, K, N) * 2).round()
+    a[:, 0], a[:, -1], b[0], b[-1] = 256, -256, 256, 256
+    return a.half(), b.half()
+
+
+@exercise("matmul_kernel", weight=2)
+@few
+@given(seed=seeds)
+def test_float16_matrices_are_summed_in_float32(learner, seed):
+    """Where a, b and c are float16, the sum is float32 until it is written: it may be larger than float16 can hold on the way, and keeps small parts."""
+    a, b = with_large_products(seed, 3, 5, 11)
+    *_, c = multiply(run, learner, a, b, unwritten(3, 5, dtype=torch.float16), seed, 2, 4, 2)
+    long, ones = torch.cat([torch.full((2, 1), 2048.0), torch.ones(2, 40)], 1).half(), torch.ones(41, 1).half()
+    *_, counts = multiply(run, learner, long, ones, unwritten(2, 1, dtype=torch.float16), seed, 2, 1, 1)
+    close(c, (a.double() @ b.double()).half(), "c")
+    close(counts, torch.full((2, 1), 2088.0).half(), "2,048 and 40 ones", tol=1e-3)
