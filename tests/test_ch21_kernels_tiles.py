@@ -98,3 +98,76 @@ def test_float16_matrices_are_summed_in_float32(learner, seed):
     *_, counts = multiply(run, learner, long, ones, unwritten(2, 1, dtype=torch.float16), seed, 2, 1, 1)
     close(c, (a.double() @ b.double()).half(), "c")
     close(counts, torch.full((2, 1), 2088.0).half(), "2,048 and 40 ones", tol=1e-3)
+
+
+# ---- grouped_place
+
+
+def bands(n_rows, n_columns, group):
+    """The tiles in their order: bands of rows, in a band column by column, in a column from the top down."""
+    return [
+        (row, column)
+        for first in range(0, n_rows, group)
+        for column in range(n_columns)
+        for row in range(first, min(first + group, n_rows))
+    ]  # fmt: skip
+
+
+def places(learner, n_rows, n_columns, group):
+    return [learner.grouped_place(program, n_rows, n_columns, group) for program in range(n_rows * n_columns)]
+
+
+@exercise("grouped_place", weight=3)
+@few
+@given(n=distinct("bands", "columns", "group", bands=(2, 3), columns=(3, 6), group=(2, 4)), seed=seeds)
+def test_bands_are_taken_column_by_column(learner, n, seed):
+    """The tiles are taken in bands of `group` rows, in a band column by column, and in a column from the top down."""
+    n_rows = n.bands * n.group
+    program = seed % (n_rows * n.columns)
+    one = learner.grouped_place(program, n_rows, n.columns, n.group)
+    found = places(learner, n_rows, n.columns, n.group)
+    same(one, bands(n_rows, n.columns, n.group)[program], f"the tile of program {program}")
+    same(found, bands(n_rows, n.columns, n.group), "the tiles of all programs, in their order")
+
+
+@exercise("grouped_place", weight=3)
+@few
+@given(n=distinct("rows", "columns", "group", rows=(5, 8), columns=(2, 4), group=(3, 5)).filter(lambda n: n.rows % n.group))
+@example(n=at(rows=7, columns=2, group=4))
+@example(n=at(rows=5, columns=2, group=3))
+def test_the_last_band_has_the_rows_that_are_left(learner, n):
+    """If `group` does not divide n_rows, the last band has the rows that are left. Each tile is computed by one program."""
+    found = places(learner, n.rows, n.columns, n.group)
+    same(found, bands(n.rows, n.columns, n.group), "the tiles of all programs, in their order")
+
+
+@exercise("grouped_place", weight=2)
+def test_one_row_a_band_and_one_band_for_all(learner):
+    """With group 1 the order is row by row. A group of all rows, or of more than there are, is one band: column by column."""
+    by_row, exactly, larger, line = places(learner, 3, 4, 1), places(learner, 3, 4, 3), places(learner, 3, 4, 8), places(learner, 1, 5, 2)
+    same(by_row, [(row, column) for row in range(3) for column in range(4)], "the tiles with group 1")
+    same(exactly, [(row, column) for column in range(4) for row in range(3)], "the tiles with a group of all 3 rows")
+    same(larger, [(row, column) for column in range(4) for row in range(3)], "the tiles with group 8 and 3 rows")
+    same(line, [(0, column) for column in range(5)], "the tiles with group 2 and a single row")
+
+
+def count_misses(tiles, size):
+    """How often the rows of a or the columns of b for a tile are not among the last `size` that were used."""
+    kept, misses = [], 0
+    for row, column in tiles:
+        for strip in (("row", row), ("column", column)):
+            misses += strip not in kept
+            kept = [*(each for each in kept if each != strip), strip][-size:]
+    return misses
+
+
+@exercise("grouped_place", weight=2)
+def test_a_small_cache_misses_less_often_than_row_by_row(learner):
+    """A cache for 6 rows of a or columns of b, which forgets what was not used for longest, misses less often than row by row: 8 x 8 tiles in bands of 4 read 24 from memory, and not 72."""
+    by_row = places(learner, 8, 8, 1)
+    grouped = places(learner, 8, 8, 4)
+    for tiles in (by_row, grouped):
+        holds(all(isinstance(tile, tuple) and len(tile) == 2 for tile in tiles), "grouped_place should return a tuple of two numbers")
+        holds(set(tiles) == set(bands(8, 8, 1)), "the 64 programs should compute the 64 tiles of 8 rows and 8 columns, each of them once")
+    same(count_misses(by_row, 6), 72, "how often the cache misses row by row")
+    same(count_misses(grouped, 6), 24, "how often the cache misses in bands of 4 rows")
