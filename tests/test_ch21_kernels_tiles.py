@@ -7,6 +7,7 @@ from grader.runner.marks import exercise
 from grader.verdict.comparing import close, holds, same
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pytest_check import check
 from simulated_gpus import run, unwritten, watch
 from strategies import at, distinct, seeds, tensor
 
@@ -171,3 +172,80 @@ def test_a_small_cache_misses_less_often_than_row_by_row(learner):
         holds(set(tiles) == set(bands(8, 8, 1)), "the 64 programs should compute the 64 tiles of 8 rows and 8 columns, each of them once")
     same(count_misses(by_row, 6), 72, "how often the cache misses row by row")
     same(count_misses(grouped, 6), 24, "how often the cache misses in bands of 4 rows")
+
+
+# ---- int8_matmul_kernel
+
+
+def quantized(seed, N, K, dtype=torch.float32):
+    """A matrix of integers from -128 to 127, and a factor for each row, none like another."""
+    w = (tensor(seed, N, K, scale=60.0)).round().clamp(-128, 127).to(torch.int8)
+    return w, (0.01 * (1 + tensor(seed + 1, N).abs())).to(dtype)
+
+
+def right_product(x, w, scale):
+    return (x.double() @ (w.double() * scale.double()[:, None]).T).to(x.dtype)
+
+
+def multiply_integers(with_memory, side, x, w, scale, seed, BM, BN, BK):
+    """What `run` or `watch` gives for int8_matmul_kernel."""
+    (M, K), N = x.shape, w.size(0)
+    grid, out = grid_of(M, N, BM, BN), unwritten(M, N, dtype=x.dtype)
+    return with_memory(side, "int8_matmul_kernel", grid, x, w, scale, out, M, N, K, seed=seed, BM=BM, BN=BN, BK=BK)
+
+
+@exercise("int8_matmul_kernel", weight=3)
+@few
+@given(n=matrices, sizes=blocks, seed=seeds)
+@example(n=at(M=5, N=9, K=7), sizes=(4, 2, 8), seed=0)
+@example(n=at(M=9, N=3, K=5), sizes=(2, 4, 8), seed=1)
+def test_integers_times_their_scales_are_the_matrix(learner, n, sizes, seed):
+    """out is x times the transpose of w * scale[:, None], whether or not the blocks divide M, N and K; x, w and scale stay as they are."""
+    x, (w, scale) = tensor(seed, n.M, n.K), quantized(seed + 1, n.N, n.K)
+    *inputs, out = multiply_integers(run, learner, x, w, scale, seed, *sizes)
+    close(out, right_product(x, w, scale), "out")
+    close(inputs, [x, w, scale], "x, w and scale after the launch")
+
+
+@exercise("int8_matmul_kernel", weight=3)
+@few_watched
+@given(sizes=blocks, seed=seeds)
+@example(sizes=(4, 8, 2), seed=0)
+def test_a_weight_is_one_byte_and_a_scale_is_read_once(learner, sizes, seed):
+    """All programs together read M * K * ⌈N / BN⌉ numbers of x, N * K * ⌈M / BM⌉ of w, each of one byte, and each program the scales of its columns once."""
+    M, N, K = 5, 9, 7
+    x, (w, scale), (down, across) = tensor(seed, M, K), quantized(seed + 1, N, K), grid_of(M, N, *sizes[:2])
+    (*_, out), traffic = multiply_integers(watch, learner, x, w, scale, seed, *sizes)
+    with check:
+        close(out, right_product(x, w, scale), "out")
+    with check:
+        same(traffic.bytes_read, M * K * across * 4 + N * K * down + N * down * 4, "the number of bytes that all programs read")
+    with check:
+        same(traffic.bytes_written, M * N * 4, "the number of bytes that all programs write")
+
+
+@exercise("int8_matmul_kernel")
+@few
+@given(sizes=blocks, seed=seeds)
+def test_nothing_behind_the_integers_is_used(learner, sizes, seed):
+    """What lies in memory behind x, w and scale does not change out, and what lies behind out is not written. One tile may be larger than the matrices."""
+    x, (w, scale) = tensor(seed, 5, 7), quantized(seed + 1, 9, 7)
+    behind = torch.full((8, 7), 99, dtype=torch.int8)
+    longer = torch.cat([x, unwritten(4, 7)]), torch.cat([w, behind]), torch.cat([scale, unwritten(8)]), unwritten(9, 9)
+    *_, out = run(learner, "int8_matmul_kernel", grid_of(5, 9, *sizes[:2]), *longer, 5, 9, 7, seed=seed, **dict(zip(("BM", "BN", "BK"), sizes)))
+    *_, small = multiply_integers(run, learner, x[:3, :2].clone(), w[:5, :2].clone(), scale[:5].clone(), seed, 16, 8, 4)
+    close(out, torch.cat([right_product(x, w, scale), unwritten(4, 9)]), "the memory from out on")
+    close(small, right_product(x[:3, :2], w[:5, :2], scale[:5]), "out of a single tile")
+
+
+@exercise("int8_matmul_kernel", weight=2)
+@few
+@given(seed=seeds)
+def test_float16_inputs_and_integers_are_multiplied_in_float32(learner, seed):
+    """Where x, scale and out are float16, the sum is float32 and no scaled weight is rounded: differences of large numbers are right, and the sum may be larger than float16 can hold."""
+    K, (_, scale) = 12, quantized(seed, 5, 1, torch.float16)
+    x, w = 100.0 * (-1) ** torch.arange(K).repeat(3, 1), 127 - torch.arange(K) - torch.arange(5)[:, None]
+    x[:, 0], x[:, -1], w[:, 0], w[:, -1] = 600, -600, 127, 127
+    x, w = x.half(), w.to(torch.int8)
+    *_, out = multiply_integers(run, learner, x, w, scale, seed, 2, 4, 2)
+    close(out, right_product(x, w, scale), "out")
