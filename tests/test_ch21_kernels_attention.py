@@ -13,10 +13,10 @@ from pytest_check import check
 from simulated_gpus import run, unwritten, watch
 from strategies import at, distinct, seeds, tensor
 
-few = settings(max_examples=3)
-few_watched = settings(max_examples=2)
+few = settings(max_examples=2)
+few_watched = settings(max_examples=1)
 blocks = st.sampled_from([(4, 2, 8), (2, 4, 8), (8, 2, 4), (2, 8, 4)])  # BQ, BK, D
-lengths = distinct("heads", "T", heads=(2, 3), T=(5, 11))
+lengths = distinct("heads", "T", heads=(2, 3), T=(5, 9))
 
 
 # ---- attention_kernel
@@ -43,7 +43,7 @@ def drawn(seed, heads, T, D, scale=1.0, dtype=torch.float32):
 @exercise("attention_kernel", weight=3)
 @few
 @given(n=lengths, sizes=blocks, seed=seeds)
-@example(n=at(heads=2, T=11), sizes=(4, 2, 8), seed=0)
+@example(n=at(heads=2, T=9), sizes=(4, 2, 8), seed=0)
 @example(n=at(heads=3, T=7), sizes=(2, 4, 8), seed=1)
 def test_each_query_gets_the_mean_of_the_values_up_to_it(learner, n, sizes, seed):
     """out is softmax(scale * query · key) times the values up to the query's position, in each head; q, k and v stay as they are."""
