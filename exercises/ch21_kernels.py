@@ -89,6 +89,7 @@ def long_softmax_kernel(tl, x, out, columns: int, BLOCK: int) -> None:
 def matmul_kernel(tl, a, b, c, M: int, N: int, K: int, BM: int, BN: int, BK: int) -> None:
     """Write the matrix product of a (M, K) and b (K, N) to c (M, N). The rows of each lie one after the other.
 
+    Memory behind a matrix may hold anything, and stays as it is.
     The grid is (⌈M / BM⌉, ⌈N / BN⌉): program (i, j) computes the tile of c that begins at row i * BM and column j * BN. It goes along K in
     steps of BK, and reads the rows of a and the columns of b that its tile needs once: all programs together read
     M * K * ⌈N / BN⌉ + K * N * ⌈M / BM⌉ numbers. The sum is kept in float32, also where a, b and c are float16.
@@ -116,9 +117,9 @@ def attention_kernel(tl, q, k, v, out, lse, T: int, scale: float, D: int, BQ: in
 
     q, k, v and out are (heads, T, D), and lse is (heads, T); the rows lie one after the other. D is a power of two. A score is
     scale * (query · key), and a query attends to the keys up to its own position. The grid is (⌈T / BQ⌉, heads): program (i, head) has the
-    queries from i * BQ on. It goes over the keys in blocks of BK, with the maximum, the sum and the output kept up to date, and stops at its
-    last query: blocks of keys that no query of it attends to are not read. Each query is read once, and nothing else is written. Compute in
-    float32, also where q, k, v, out and lse are float16.
+    queries from i * BQ on, and reads each of them once. It goes over keys and values once, in blocks of BK, with the maximum, the sum and the
+    output kept up to date. It stops at its last query: blocks of keys that no query of it attends to are not read. It writes its numbers of
+    out and lse once, and nothing else. Scores may be large. Compute in float32, also where q, k, v, out and lse are float16.
     """
     # TODO 1: find the places of this program's queries, and read them as float32
     # TODO 2: for each block of keys up to the last query: compute the scores, with -inf where a key is later than the query
@@ -146,9 +147,10 @@ def int8_matmul_kernel(tl, x, w, scale, out, M: int, N: int, K: int, BM: int, BN
     """Write x (M, K) times the transpose of a matrix (N, K) of 8-bit integers to out (M, N), as a linear layer of chapter 15 needs it.
 
     w (N, K) has the integers, int8, and scale (N,) one factor a row of w: the matrix is w * scale[:, None]. The rows of each lie one after
-    the other. The grid and the tiles are those of matmul_kernel. The integers are read as they are, a quarter of the bytes of float32, and
-    converted in the program: all programs together read (M * K * ⌈N / BN⌉) numbers of x and (N * K * ⌈M / BM⌉) of w. Each program reads the
-    scales of its columns once. The sum is kept in float32, also where x, scale and out are float16.
+    the other, and memory behind a tensor may hold anything, and stays as it is. The grid and the tiles are those of matmul_kernel. The
+    integers are read as they are, a quarter of the bytes of float32, and converted in the program: all programs together read
+    M * K * ⌈N / BN⌉ numbers of x and N * K * ⌈M / BM⌉ of w. Each program reads the scales of its columns once. Compute in float32, also where
+    x, scale and out are float16.
     """
     # TODO 1: compute the rows and the columns of this program's tile; column j of the result is row j of w
     # TODO 2: for each step along K: read a block of x and one of w, convert both to float32, and add their product
@@ -163,5 +165,5 @@ def roofline(flops: float, bytes_moved: float, peak_flops: float, bandwidth: flo
     operations and moves at most `bandwidth` bytes a second, and can do both at the same time. So the time is that of the slower of the two;
     if both take equally long, it is "compute".
     """
-    # TODO: compute both times, and return the longer one with its name
+    # TODO 1: compute both times, and return the longer one with its name
     raise NotImplementedError

@@ -16,7 +16,8 @@ Whose code runs:
     names_used.py                  which definitions use which others
 
 For chapter 18: `simulated_group.py`, a group of ranks. They run on the implementation's side, and what they send each
-other goes through the tests' side.
+other goes through the tests' side. For chapter 21: `simulated_gpu.py`, a GPU that runs kernels on memory of the tests'
+side, and `kernel_language.py`, what a kernel may use.
 
 What is noticed meanwhile: the calls (`proxy.py`, `inner_calls.py`), changed arguments, threads, forbidden functions
 (`forbidden/`), calls that do not end (`late_calls.py`), and errors (`errors.py`, `descriptions.py`).

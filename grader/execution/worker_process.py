@@ -16,7 +16,8 @@ from itertools import islice
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import grader.execution.simulated_group  # noqa: E402, F401  # tests import it where no file of the kit can be read
+import grader.execution.simulated_gpu  # noqa: E402, F401  # tests import them where no file of the kit can be read
+import grader.execution.simulated_group  # noqa: E402, F401
 import torch  # noqa: E402
 from grader.course.chapter_source import ChapterSource  # noqa: E402
 from grader.course.torch_internals import compile_without_folder, defer_compiler  # noqa: E402
