@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from grader.verdict.comparing import close, holds
 from grader.verdict.memory import StorageWatch
@@ -91,8 +93,11 @@ def compare_slopes(found, expected, names, tol=1e-9):
             close(mine, wanted, f"the gradient of {name}", tol)
 
 
-def counted(watch, f, args, limit):
-    """For `bring`: the result of `f` without gradient, or that it ran more operations of torch than `limit`, where it ends."""
+def counted(watch, f, args, limit, largest):
+    """For `bring`: the result of `f` without gradient, and whether it made a tensor of `largest` entries or more.
+
+    A call that runs more operations of torch than `limit` ends there, and has no result.
+    """
 
     class TooMany(Exception):
         pass
@@ -110,12 +115,13 @@ def counted(watch, f, args, limit):
             result = f(*args)
     except TooMany:
         result = None
-    return {"result": result, "too many": seen.operators > limit, "left torch": bool(seen.left_torch())}
+    too_many, too_large = seen.operators > limit, seen.largest >= largest
+    return {"result": result, "too many": too_many, "too large": too_large, "left torch": bool(seen.left_torch())}
 
 
-def count_operations(learner, f, args, limit):
-    """The result of `f(*args)`, and whether it runs more operations of torch than `limit`."""
-    return learner.bring(counted)(learner.bring(StorageWatch), f, list(args), limit)
+def count_operations(learner, f, args, limit, largest=math.inf):
+    """The result of `f(*args)`, whether it runs more operations of torch than `limit`, and makes a tensor of `largest` entries."""
+    return learner.bring(counted)(learner.bring(StorageWatch), f, list(args), limit, largest)
 
 
 def check_operations(found, sentence):
