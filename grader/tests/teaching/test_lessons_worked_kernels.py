@@ -37,6 +37,12 @@ def softmax_of(ours, row, block=4):
     return out[0]
 
 
+def test_the_bytes_that_the_opening_prints_are_32_megabytes():
+    text = (EXERCISES / "ch21_kernels.md").read_text(encoding="utf-8")
+    printed = re.findall(r"^\w+\.\w+ +(\d+)$", text, re.MULTILINE)
+    assert len(printed) == 5 and says("ch21", "In all, {} MB are moved.", sum(map(int, printed)) / 1e6)
+
+
 def test_a_block_and_its_mask(ours):
     traffic = launch(ours.add_kernel, (3,), torch.ones(10), torch.ones(10), torch.zeros(10), 10, BLOCK=4)
     read = {each.program[0]: each.at.tolist() for each in traffic.accesses if each.name == "x"}
