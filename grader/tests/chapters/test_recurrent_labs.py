@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from grader.chapters.ch22_recurrent import capacity, chunks, text_lengths
 from grader.chapters.small_models import names_of
-from grader.course.syllabus import load_syllabus
+from grader.course.syllabus import EXERCISES, load_syllabus
 from grader.execution.chapter_package import ChapterPackage
 from grader.execution.target import resolve
+from grader.verdict.memory import StorageWatch
 from lab_tables import is_near, missing_rows, numbers_in, printed
 
 
@@ -44,6 +47,20 @@ def test_a_cache_and_a_state_are_those_of_a_text_that_was_read(parts):
 def test_work_is_the_multiplications_of_matrix_products():
     a, b = torch.ones(3, 4), torch.ones(4, 5)
     assert text_lengths.count_multiplications(lambda: a @ b) == 3 * 4 * 5
+
+
+@torch.no_grad()
+def test_a_step_of_each_layer_is_about_as_many_operations_as_the_lesson_says(parts):
+    attention, layer, token, cache = parts.CachedSelfAttention(256, 4), parts.GatedDeltaNet(256, 4), torch.randn(1, 1, 256), parts.KVCache()
+    attention(token, cache)
+    counts = []
+    for way in (lambda: layer.step(token, layer.new_state(1)), lambda: attention(token, cache)):
+        with StorageWatch((token,)) as seen:
+            way()
+        counts.append(seen.operators)
+    [path] = EXERCISES.glob("ch22_*.md")
+    said = re.search(r"is about (\d+) small operations of torch, and one of attention about (\d+)\.", " ".join(path.read_text(encoding="utf-8").split()))
+    assert counts == pytest.approx([int(number) for number in said.groups()], rel=0.15)
 
 
 def is_time(said: str, found: str) -> bool:
