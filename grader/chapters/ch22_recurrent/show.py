@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import torch
-from grader.execution.proxy import Implementation
+from grader.execution.proxy import Implementation, load
 from grader.teaching.show.panel_makers import (
     QUERY_KEY,
     WORDS,
@@ -179,4 +179,5 @@ def selective_scan(side: Implementation) -> list[Panel]:
 
 def gated_delta_net(side: Implementation) -> list[Panel]:
     layer = fix_weights(side.GatedDeltaNet(16, 2))
+    load(layer, {name: torch.full((2,), -2.0) for name in ("A_log", "dt_bias")})  # it forgets slowly
     return [influence_grid("which words an output depends on", layer, random_tensor(3, T, 16))]
