@@ -185,7 +185,7 @@ def test_how_large_a_state_is(ours):
     assert says("ch22", "has 8 · 64 · 64 = {} numbers in its S, and 3 · 1,536 = {} for the convolution.", S.numel(), before.numel())
     position = ours.kv_cache_bytes(1, 8, 64, 1, bytes_per_value=1)
     assert says("ch22", "A KV cache has 2 · 512 = {} numbers for each position.", position)
-    assert says("ch22", "as the cache of {} positions, which is d_head / 2, and together they are as large as that of {}.", S.numel() / position, (S.numel() + before.numel()) / position)
+    assert says("ch22", "as the cache of {} positions, half of d_head, and together they are as large as that of {}.", S.numel() / position, (S.numel() + before.numel()) / position)
     state, cached, tokens = 32 * 128 * 128, 2 * 2 * 256, 262144
     assert says("ch22", "with a state of 32 · 128 · 128 = {} numbers.", state) and says("ch22", "with 2 · 2 · 256 = {} numbers for each position.", cached)
     one = {"KV cache": 2 * cached * tokens, "states": 2 * state, "KV cache, if all layers were attention": 2 * cached * tokens}
