@@ -29,7 +29,8 @@ from __future__ import annotations
 def add_kernel(tl, x, y, out, n: int, BLOCK: int) -> None:
     """Write x + y to out. The three have n numbers each; what lies behind them in memory is neither read nor written.
 
-    The grid is (⌈n / BLOCK⌉,): each program adds BLOCK numbers, and the last one those that are left. Each number is read once.
+    The grid is (⌈n / BLOCK⌉,): each program adds BLOCK numbers, and the last one those that are left. Each number of x and y is read once,
+    and each number of out is written once.
     """
     # TODO 1: compute the places of this program's block, and a mask that is True where they are below n
     # TODO 2: read both blocks, add them, and write the sum
@@ -44,8 +45,8 @@ def softmax_kernel(tl, x, out, columns: int, stride: int, BLOCK: int) -> None:
     """Write the softmax of each row of x to out.
 
     The grid is (rows,): one program a row. A row has `columns` numbers, at most BLOCK. Row r begins at place r * stride, in x and in out;
-    what lies between two rows is neither read nor written. Each number of x is read once. Compute in float32, also where x and out are
-    float16. Numbers of x may be large, and some of a row may be -inf.
+    what lies between two rows is neither read nor written. Each number of x is read once, and each number of out is written once. Compute
+    in float32, also where x and out are float16. Numbers of x may be large, and some of a row may be -inf.
     """
     # TODO 1: find the first place of this program's row, and read the row; what is beyond it must not change the maximum or the sum
     # TODO 2: convert to float32, subtract the row's maximum, take exp, and divide by the sum
@@ -63,7 +64,8 @@ def rms_norm_kernel(tl, x, weight, out, columns: int, eps: float, BLOCK: int) ->
     """Write the RMSNorm of each row of x to out: row / sqrt(mean(row²) + eps) * weight.
 
     The grid is (rows,): one program a row of `columns` numbers, at most BLOCK. The rows of x and out lie one after the other; weight has
-    `columns` numbers. Each number of x is read once. Compute in float32, also where x, weight and out are float16.
+    `columns` numbers. Each number of x is read once, and each number of out is written once. Compute in float32, also where x, weight and
+    out are float16.
     """
     # TODO 1: read the row and the weights as float32; what is beyond the row must not change the mean
     # TODO 2: divide by the root of the mean of squares (of `columns` numbers, not of BLOCK) plus eps, and multiply by weight
@@ -83,8 +85,8 @@ def long_softmax_kernel(tl, x, out, columns: int, BLOCK: int) -> None:
 
     The grid is (rows,): one program a row of `columns` numbers, and the rows lie one after the other. The program goes over its row twice:
     first for the maximum and the sum, which it keeps up to date block by block, then for the result. So each number of x is read twice, and
-    not three times. Compute in float32, also where x and out are float16. Numbers may be -inf, also all numbers of a block, as long as the
-    row has another one.
+    not three times, and each number of out is written once. Compute in float32, also where x and out are float16. Numbers may be large, and
+    some may be -inf, also all numbers of a block, as long as the row has another one.
     """
     # TODO 1: for each block of the row: find the new maximum, multiply the sum by exp(old maximum - new maximum), and add the block's part.
     #         A maximum that is still -inf must not be subtracted: -inf - -inf is nan
@@ -113,7 +115,8 @@ def matmul_kernel(tl, a, b, c, M: int, N: int, K: int, BM: int, BN: int, BK: int
     Memory behind a matrix may hold anything, and stays as it is.
     The grid is (⌈M / BM⌉, ⌈N / BN⌉): program (i, j) computes the tile of c that begins at row i * BM and column j * BN. It goes along K in
     steps of BK, and reads the rows of a and the columns of b that its tile needs once: all programs together read
-    M * K * ⌈N / BN⌉ + K * N * ⌈M / BM⌉ numbers. The sum is kept in float32, also where a, b and c are float16.
+    M * K * ⌈N / BN⌉ + K * N * ⌈M / BM⌉ numbers. Each number of c is written once. The sum is kept in float32, also where a, b and c are
+    float16.
     """
     # TODO 1: compute the rows and the columns of this program's tile
     # TODO 2: for each step along K: read a block of a (BM, BK) and one of b (BK, BN), with 0 at the edges, and add their product
@@ -189,9 +192,9 @@ def cross_entropy_kernel(tl, logits, targets, loss, gradient, columns: int, BLOC
 
     The grid is (rows,): one program a row of `columns` logits, at most BLOCK. The rows of logits and gradient lie one after the other;
     targets and loss have one number a row. The loss is log(sum of exp) minus the target's logit, and the gradient is softmax minus 1 at the
-    target. Both come from one pass: each logit is read once, and only the target's own logit may be read once more. A target of -100 is
-    ignored: loss 0 and a gradient of zeros. Compute in float32, also where logits, loss and gradient are float16. Logits may be large, and
-    some of a row may be -inf.
+    target. Both come from one pass: each logit is read once, only the target's own logit may be read once more, and each number of loss and
+    gradient is written once. A target of -100 is ignored: loss 0 and a gradient of zeros. Compute in float32, also where logits, loss and
+    gradient are float16. Logits may be large, and some of a row may be -inf.
     """
     # TODO 1: read the target and the row
     # TODO 2: compute maximum, exp and sum; pick the target's logit out of the block, with tl.where and tl.sum
@@ -218,8 +221,8 @@ def int8_matmul_kernel(tl, x, w, scale, out, M: int, N: int, K: int, BM: int, BN
     w (N, K) has the integers, int8, and scale (N,) one factor a row of w: the matrix is w * scale[:, None]. The rows of each lie one after
     the other, and memory behind a tensor may hold anything, and stays as it is. The grid and the tiles are those of matmul_kernel. The
     integers are read as they are, a quarter of the bytes of float32, and converted in the program: all programs together read
-    M * K * ⌈N / BN⌉ numbers of x and N * K * ⌈M / BM⌉ of w. Each program reads the scales of its columns once. Compute in float32, also where
-    x, scale and out are float16.
+    M * K * ⌈N / BN⌉ numbers of x and N * K * ⌈M / BM⌉ of w. Each program reads the scales of its columns once, and writes each number of its
+    tile once. Compute in float32, also where x, scale and out are float16.
     """
     # TODO 1: compute the rows and the columns of this program's tile; column j of the result is row j of w
     # TODO 2: for each step along K: read a block of x and one of w, convert both to float32, and add their product

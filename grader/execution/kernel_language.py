@@ -35,9 +35,18 @@ class _Indexed:
 
     def __getitem__(self, index: Any) -> Any:
         parts = index if isinstance(index, tuple) else (index,)
-        if any(part is not None and part != slice(None) for part in parts):
+        if any(part is not None and not (isinstance(part, slice) and part == slice(None)) for part in parts):
             raise KernelProblem(f"{_name(self)} is indexed by : and None only; read from memory with tl.load")
         return self._like(self._t[index])
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        has = ".shape and .dtype" if isinstance(self, Pointer) else ".to, .T, .shape and .dtype"
+        raise KernelProblem(f"{_name(self)} has no .{name}, only {has}; a kernel computes with the functions of tl")
+
+    def __repr__(self) -> str:
+        return f"{_name(self)}: {self._t.tolist()}"
 
     def __iter__(self) -> Any:
         raise KernelProblem(f"{_name(self)} has no single numbers to go through; compute with all of them at once")
@@ -66,17 +75,24 @@ class Block(_Indexed):
         return Language.trans(self)
 
     def to(self, dtype: torch.dtype) -> Block:
+        if not isinstance(dtype, torch.dtype):
+            raise KernelProblem(f".to needs a dtype, such as tl.float32, and not {dtype!r}")
         return Block(self._t.to(dtype))
 
     def __bool__(self) -> bool:
         if self._t.dim():
-            raise KernelProblem(f"if and while need one number, and this is {_name(self)}; use tl.where, & or |")
+            raise KernelProblem(
+                f"if, while, and, or, min and max need one number, and this is {_name(self)}; use tl.where, & or |"
+            )
         return bool(self._t)
 
     def __index__(self) -> int:
         if self._t.dim() or self._t.is_floating_point():
             raise KernelProblem(f"a whole number is needed here, and this is {_name(self)} of {_dtype(self._t)}")
         return int(self._t)
+
+    def __float__(self) -> float:
+        raise KernelProblem(f"math and float cannot compute with {_name(self)}; use functions of tl, such as tl.exp")
 
     def __neg__(self) -> Block:
         return Block(-self._t)
