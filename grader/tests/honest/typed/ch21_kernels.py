@@ -153,7 +153,7 @@ class Tile:
         return self.tl.load(pointer + self.offsets, mask=self.mask, other=0).to(self.tl.float32)
 
     def store(self, pointer: Pointer, value: Block) -> None:
-        self.tl.store(pointer + self.offsets, value.to(pointer.dtype), mask=self.mask)
+        self.tl.store(pointer + self.offsets, value, mask=self.mask)
 
 
 def steps_along(tl: Language, end: Block | int, size: int, limit: int) -> Iterator[Span]:
@@ -226,7 +226,7 @@ def attention_kernel(
         state = state.with_block(tl.where(is_earlier, scores, MINUS_INFINITY), block.load(v))
     own.store(out, state.output / state.total[:, None])
     log_sum_exp: Block = state.maximum + tl.log(state.total)
-    tl.store(lse + first_of_head + rows.places, log_sum_exp.to(lse.dtype), mask=rows.inside)
+    tl.store(lse + first_of_head + rows.places, log_sum_exp, mask=rows.inside)
 
 
 def int8_matmul_kernel(
