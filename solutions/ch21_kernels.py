@@ -115,7 +115,8 @@ def matmul_kernel(tl, a, b, c, M: int, N: int, K: int, BM: int, BN: int, BK: int
     Memory behind a matrix may hold anything, and stays as it is.
     The grid is (⌈M / BM⌉, ⌈N / BN⌉): program (i, j) computes the tile of c that begins at row i * BM and column j * BN. It goes along K in
     steps of BK, and reads the rows of a and the columns of b that its tile needs once: all programs together read
-    M * K * ⌈N / BN⌉ + K * N * ⌈M / BM⌉ numbers. The sum is kept in float32, also where a, b and c are float16.
+    M * K * ⌈N / BN⌉ + K * N * ⌈M / BM⌉ numbers. Each number of c is written once. The sum is kept in float32, also where a, b and c are
+    float16.
     """
     # TODO 1: compute the rows and the columns of this program's tile
     # TODO 2: for each step along K: read a block of a (BM, BK) and one of b (BK, BN), with 0 at the edges, and add their product
@@ -220,8 +221,8 @@ def int8_matmul_kernel(tl, x, w, scale, out, M: int, N: int, K: int, BM: int, BN
     w (N, K) has the integers, int8, and scale (N,) one factor a row of w: the matrix is w * scale[:, None]. The rows of each lie one after
     the other, and memory behind a tensor may hold anything, and stays as it is. The grid and the tiles are those of matmul_kernel. The
     integers are read as they are, a quarter of the bytes of float32, and converted in the program: all programs together read
-    M * K * ⌈N / BN⌉ numbers of x and N * K * ⌈M / BM⌉ of w. Each program reads the scales of its columns once. Compute in float32, also where
-    x, scale and out are float16.
+    M * K * ⌈N / BN⌉ numbers of x and N * K * ⌈M / BM⌉ of w. Each program reads the scales of its columns once, and writes each number of its
+    tile once. Compute in float32, also where x, scale and out are float16.
     """
     # TODO 1: compute the rows and the columns of this program's tile; column j of the result is row j of w
     # TODO 2: for each step along K: read a block of x and one of w, convert both to float32, and add their product

@@ -24,8 +24,8 @@ def attention_kernel(tl, q, k, v, out, lse, T, scale, D, BQ, BK):
         m = bigger
         at_k, at_v = at_k + BK * D, at_v + BK * D
     at_out = out + start_of_head + rows[:, None] * D + d[None, :]
-    tl.store(at_out, (acc / total[:, None]).to(out.dtype), mask=inside[:, None])
-    tl.store(lse + head * T + rows, (m + tl.log(total)).to(lse.dtype), mask=inside)
+    tl.store(at_out, acc / total[:, None], mask=inside[:, None])
+    tl.store(lse + head * T + rows, m + tl.log(total), mask=inside)
 
 
 # variant: the output is a mean and its log-sum-exp, joined block by block

@@ -12,7 +12,7 @@ def int8_matmul_kernel(tl, x, w, scale, out, M, N, K, BM, BN, BK):
         b = tl.load(at_w, mask=(k[:, None] < left) & (columns[None, :] < N), other=0)
         total = tl.dot(a.to(tl.float32), b.to(tl.float32) * factors[None, :], total)
         at_x, at_w = at_x + BK, at_w + BK
-    tl.store(out + rows[:, None] * N + columns[None, :], total.to(out.dtype), mask=(rows < M)[:, None] & (columns < N)[None, :])
+    tl.store(out + rows[:, None] * N + columns[None, :], total, mask=(rows < M)[:, None] & (columns < N)[None, :])
 
 
 # variant: a block of w as it lies in memory, then transposed; the integers in the dtype of x

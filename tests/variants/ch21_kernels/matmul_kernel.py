@@ -13,7 +13,7 @@ def matmul_kernel(tl, a, b, c, M, N, K, BM, BN, BK):
         total = tl.dot(x, y, total)
         at_a += BK
         at_b += BK * N
-    tl.store(c + rows[:, None] * N + columns[None, :], total.to(c.dtype), mask=(rows < M)[:, None] & (columns < N)[None, :])
+    tl.store(c + rows[:, None] * N + columns[None, :], total, mask=(rows < M)[:, None] & (columns < N)[None, :])
 
 
 # variant: transposed blocks, float32 first, and tl.where for the edges

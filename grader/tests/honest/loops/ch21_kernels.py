@@ -88,3 +88,76 @@ def cross_entropy_kernel(tl, logits, targets, loss, gradient, columns, BLOCK):
             value = value - 1.0
             tl.store(loss + row, largest - numbers[j] + tl.log(total))
         tl.store(gradient + row * columns + j, value)
+
+
+def matmul_kernel(tl, a, b, c, M, N, K, BM, BN, BK):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(K):
+        left = tl.load(a + rows * K + k, mask=rows < M, other=0.0).to(tl.float32)
+        right = tl.load(b + k * N + columns, mask=columns < N, other=0.0).to(tl.float32)
+        total = total + left[:, None] * right[None, :]
+    inside = (rows < M)[:, None] & (columns < N)[None, :]
+    tl.store(c + rows[:, None] * N + columns[None, :], total, mask=inside)
+
+
+def grouped_place(program, n_rows, n_columns, group):
+    number = 0
+    first = 0
+    while first < n_rows:
+        for column in range(n_columns):
+            row = first
+            while row < first + group and row < n_rows:
+                if number == program:
+                    return row, column
+                number = number + 1
+                row = row + 1
+        first = first + group
+
+
+def attention_kernel(tl, q, k, v, out, lse, T, scale, D, BQ, BK):
+    head = tl.program_id(1)
+    rows = tl.program_id(0) * BQ + tl.arange(0, BQ)
+    features = tl.arange(0, D)
+    inside = rows < T
+    queries = tl.load(q + (head * T + rows[:, None]) * D + features[None, :], mask=inside[:, None], other=0.0).to(tl.float32)
+    largest = tl.full((BQ,), -float("inf"), tl.float32)
+    total = tl.zeros((BQ,), tl.float32)
+    result = tl.zeros((BQ, D), tl.float32)
+    for j in range(T):
+        if j >= (tl.program_id(0) + 1) * BQ:
+            break
+        key = tl.load(k + (head * T + j) * D + features).to(tl.float32)
+        value = tl.load(v + (head * T + j) * D + features).to(tl.float32)
+        score = tl.sum(queries * key[None, :], axis=1) * scale
+        new = tl.where(rows >= j, tl.maximum(largest, score), largest)
+        known = tl.where(new == -float("inf"), 0.0, new)
+        weight = tl.where(rows >= j, tl.exp(score - known), 0.0)
+        shrink = tl.exp(largest - known)
+        total = total * shrink + weight
+        result = result * shrink[:, None] + weight[:, None] * value[None, :]
+        largest = new
+    tl.store(out + (head * T + rows[:, None]) * D + features[None, :], result / total[:, None], mask=inside[:, None])
+    tl.store(lse + head * T + rows, largest + tl.log(total), mask=inside)
+
+
+def int8_matmul_kernel(tl, x, w, scale, out, M, N, K, BM, BN, BK):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    factor = tl.load(scale + columns, mask=columns < N, other=0.0).to(tl.float32)
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(K):
+        left = tl.load(x + rows * K + k, mask=rows < M, other=0.0).to(tl.float32)
+        weight = tl.load(w + columns * K + k, mask=columns < N, other=0).to(tl.float32)
+        total = total + left[:, None] * (weight * factor)[None, :]
+    inside = (rows < M)[:, None] & (columns < N)[None, :]
+    tl.store(out + rows[:, None] * N + columns[None, :], total, mask=inside)
+
+
+def roofline(flops, bytes_moved, peak_flops, bandwidth):
+    compute_time = flops / peak_flops
+    memory_time = bytes_moved / bandwidth
+    if memory_time > compute_time:
+        return memory_time, "memory"
+    return compute_time, "compute"
