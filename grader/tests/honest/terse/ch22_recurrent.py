@@ -33,10 +33,10 @@ def decayed_attention(q, k, v, log_decay):
 def decayed_attention_chunked(q, k, v, log_decay, chunk, state=None):
     assert chunk > 0, f"chunk {chunk}"
     S, out = 0 * k[..., :1, :].mT * v[..., :1, :] if state is None else state, []
-    for q, k, v, a in zip(*(x.split(chunk, 2) for x in (q, k, v, log_decay))):
+    for Q, K, V, a in zip(*(x.split(chunk, 2) for x in (q, k, v, log_decay))):
         L, g = segment_sums(a).exp(), a.cumsum(-1).exp()[..., None]
-        out += [(q @ k.mT * L) @ v + g * q @ S]
-        S = g[..., -1:, :] * S + (L[..., -1, :, None] * k).mT @ v
+        out += [(Q @ K.mT * L) @ V + g * Q @ S]
+        S = g[..., -1:, :] * S + (L[..., -1, :, None] * K).mT @ V
     return torch.cat(out, 2), S
 
 
