@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import mean
 
@@ -108,20 +108,23 @@ def _forgotten(results: Sequence[Result]) -> str:
     if mean(few) < LEARNED:
         advice = "so this run does not show what its state forgets; more --steps may"
         return f"The recurrent model gives {shares}. It has not learned recall of {PAIRS[0]} pairs, {advice}."
-    if all(one - other > CLEAR for one, other in zip(few, many)):
+    if _is_more(few, many):
         return f"The recurrent model forgets: it gives {shares}, and fewer with every seed."
     return f"The recurrent model gives {shares}. That it forgets is not shown with every seed."
+
+
+def _is_more(shares: Iterable[float], others: Iterable[float]) -> bool:
+    """Whether the shares are clearly larger than the others with every seed."""
+    return all(one - other > CLEAR for one, other in zip(shares, others, strict=True))
 
 
 def _brought_back(results: dict[str, list[Result]]) -> str:
     """What one attention layer in EVERY does to recall of many pairs."""
     hybrid, recurrent = ([each.recall[-1] for each in results[kind]] for kind in ("hybrid", "recurrent"))
-    right = f"{_percent(mean(hybrid))} of the answers with {PAIRS[-1]} pairs are right"
-    shares = f"{right}, and without it {_percent(mean(recurrent))}"
-    layer = f"ne attention layer in {EVERY}"
-    if all(one - other > CLEAR for one, other in zip(hybrid, recurrent)):
-        return f"O{layer} brings it back: {shares}. It is more with every seed."
-    return f"With o{layer}, {shares}. That this layer helps is not shown with every seed."
+    with_layer, without = (_percent(mean(each)) for each in (hybrid, recurrent))
+    shares = f"With one attention layer in {EVERY}, {with_layer} of the answers with {PAIRS[-1]} pairs are right"
+    shown = "it is more" if _is_more(hybrid, recurrent) else "that it helps is not shown"
+    return f"{shares}, and without any {without}; {shown} with every seed."
 
 
 def _attention(results: Sequence[Result]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from grader.models.training.corpora import StoryCorpus, TextCorpus
 from grader.models.training.recipes import Recipe, Settings
 from grader.models.training.trainer import ClippingOptimizer, NotANumber, Trainer, prepare_torch
 from grader.teaching.walks.parts import hidden_prints
+from grader.version import __version__
 from torch import nn
 
 SEEDS, STEPS = 3, 200
@@ -52,10 +53,18 @@ class Result:
     recaller: int  # parameters of the model that was trained on recall
     recall: list[float]  # the share of right answers for each number of PAIRS
 
+    def __post_init__(self) -> None:
+        if len(self.recall) != len(PAIRS):
+            raise ValueError("a share for each number of pairs")
 
-VALUES = table(
-    {"parameters": whole(1, 10**9), "loss": number(0, 1e6), "recaller": whole(1, 10**9),
-     "recall": list_of(number(0, 1), len(PAIRS))}
+
+RESULTS = list_of(
+    table(
+        {
+            "parameters": whole(1, 10**9), "loss": number(0, 1e6), "recaller": whole(1, 10**9),
+            "recall": list_of(number(0, 1)),
+        }
+    )
 )  # fmt: skip
 
 
@@ -153,29 +162,26 @@ def _explaining_infinity(what: str) -> Iterator[None]:
 
 @dataclass
 class Store:
-    """The finished results, in a file that is replaced after each one. They count only for the same parts of the
-    learner's."""
+    """The finished results, in a file that is replaced after each one. They count for the same parts only."""
 
     path: Path
-    learner: list[str]
+    made_by: list[str]  # this version of Headway, and the learner's parts
     results: dict[str, Result]
 
     @classmethod
     def open(cls, learner: list[str]) -> Store:
         """What an earlier run has found; nothing if there is no file, or if it is damaged."""
-        path = checkpoint.CHECKPOINTS / FILE
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            usable = data["learner"] == learner
-            found = {key: Result(**value) for key, value in data["results"].items() if VALUES.accepts(value)}
-        except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
-            return cls(path, learner, {})
-        return cls(path, learner, found if usable else {})
+        store = cls(checkpoint.CHECKPOINTS / FILE, [__version__, *learner], {})
+        with suppress(OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            data = json.loads(store.path.read_text(encoding="utf-8"))
+            if data["made_by"] == store.made_by and RESULTS.accepts(list(data["results"].values())):
+                store.results = {key: Result(**value) for key, value in data["results"].items()}
+        return store
 
     def add(self, key: str, result: Result) -> None:
         """Keep a result. CheckpointProblem if the file cannot be written."""
         self.results[key] = result
-        data = {"learner": self.learner, "results": {name: asdict(each) for name, each in self.results.items()}}
+        data = {"made_by": self.made_by, "results": {name: asdict(each) for name, each in self.results.items()}}
         try:
             write_whole(self.path, json.dumps(data) + "\n")
         except OSError as error:
