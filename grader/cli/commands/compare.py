@@ -64,7 +64,8 @@ def compare(
     and with one attention layer in four. It compares loss, memory, speed and recall, with three seeds. That takes about
     ten minutes on two idle cores; --steps changes it. Two of the three names compare two of them.
 
-    The models stay in checkpoints/, so the same command trains nothing the second time. After Control-C it goes on."""
+    What is trained stays in checkpoints/, so the same command trains nothing the second time. After Control-C it goes
+    on."""
     if names and (names == ["modern"] or _are_layers(names)):
         for option_name, value in (("minutes", minutes), ("prompt", prompt), ("picture", picture)):
             if value:
