@@ -12,6 +12,7 @@ import sys
 
 import pytest
 from grader.chapters.ch16_published_model.published.opening import PACKAGE
+from grader.cli.commands.compare import LAYERS
 from grader.cli.commands.evaluate import Kind, Subject
 from grader.course import labs
 from grader.course.labs import LabProblem, list_labs
@@ -107,6 +108,8 @@ def accept(line: str) -> None:
     assert program == "headway"
     if command == "compare" and names[0] == "modern":
         assert set(options) <= {"--seed"}
+    elif command == "compare" and names[0] in LAYERS:
+        assert len(set(names)) == len(names) > 1 and set(names) <= set(LAYERS) and set(options) <= {"--seed", "--steps"}
     elif command == "compare":
         assert all(is_design(word) and settings_for(word, Settings()) for word in names[:2]) and set(options) <= {"--steps", "--text", "--seed"}
     elif command == "measure":
