@@ -9,15 +9,6 @@ def add_kernel(tl, x, y, out, n, BLOCK):
     tl.store(out + places, a + b, mask=places < left)
 
 
-# variant: two halves of a block
-def add_kernel(tl, x, y, out, n, BLOCK):
-    half = max(BLOCK // 2, 1)
-    for first in range(0, BLOCK, half):
-        at = tl.program_id(0) * BLOCK + first + tl.arange(0, half)
-        total = tl.load(y + at, at < n) + tl.load(x + at, at < n)
-        tl.store(out + at, total, at < n)
-
-
 # variant: number by number, in a loop that ends at n
 def add_kernel(tl, x, y, out, n, BLOCK):
     start = tl.program_id(0) * BLOCK

@@ -34,4 +34,4 @@ def softmax_kernel(tl, x, out, columns, stride, BLOCK):
     at = tl.program_id(0) * stride + j
     row = tl.load(x + at, mask=j < columns, other=-float("inf")).to(tl.float32)
     e = tl.exp(row - tl.max(row, axis=1)[:, None])
-    tl.store(out + at, (e / tl.sum(e, axis=1)[:, None]).to(out.dtype), mask=j < columns)
+    tl.store(out + at, e / tl.sum(e, axis=1)[:, None], mask=j < columns)

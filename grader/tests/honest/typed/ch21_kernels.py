@@ -35,7 +35,7 @@ class Row:
         return self.tl.load(pointer + self.start + self.places, mask=self.mask, other=other).to(self.tl.float32)
 
     def store(self, pointer: Pointer, value: Block) -> None:
-        self.tl.store(pointer + self.start + self.places, value.to(pointer.dtype), mask=self.mask)
+        self.tl.store(pointer + self.start + self.places, value, mask=self.mask)
 
     def blocks(self, size: int) -> Iterator[Row]:
         for first in range(0, self.columns, size):
@@ -111,5 +111,5 @@ def cross_entropy_kernel(
     of_target: Block = tl.sum(tl.where(is_target, numbers, 0.0), axis=0)
     value: Block = largest + tl.log(total) - of_target
     slope: Block = exponentials / total - is_target.to(tl.float32)
-    tl.store(loss + program, tl.where(is_ignored, 0.0, value).to(loss.dtype))
+    tl.store(loss + program, tl.where(is_ignored, 0.0, value))
     row.store(gradient, tl.where(is_ignored, 0.0, slope))
