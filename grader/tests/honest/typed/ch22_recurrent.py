@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from .ch05_layers import RMSNorm
 
 CHUNK: Final = 64
 UNIT_EPS: Final = 1e-6
+MINUS_INFINITY: Final = float("-inf")
 
 
 def _positive_features(x: Tensor) -> Tensor:
