@@ -1,6 +1,5 @@
 """In explicit loops: text by text, head by head, position by position."""
 
-
 import torch
 import torch.nn.functional as F
 from torch import nn
