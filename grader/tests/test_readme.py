@@ -76,7 +76,8 @@ def test_the_readme_opens_with_its_three_pictures_and_is_short():
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.stem)
 def test_every_link_of_a_page_leads_to_a_file(page):
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", read_source(page))
+    prose = re.sub(r"(?ms)^```.*?^```", "", read_source(page))
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose)
     assert [link for link in links if not (page.parent / link).is_file() and not (EXERCISES / link).is_file()] == []
 
 
