@@ -46,7 +46,7 @@ class _Indexed:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        has = ".shape" if isinstance(self, Pointer) else ".to, .T, .shape and .dtype"
+        has = ".shape and .dtype" if isinstance(self, Pointer) else ".to, .T, .shape and .dtype"
         raise KernelProblem(f"{_name(self)} has no .{name}, only {has}; a kernel computes with the functions of tl")
 
     def __repr__(self) -> str:
@@ -157,7 +157,7 @@ class Pointer(_Indexed):
     """Places in the memory of an argument, each counted from its first number."""
 
     def __init__(self, number: int, kind: torch.dtype) -> None:
-        self._number, self._kind, self._t = number, kind, torch.tensor(0)
+        self._number, self.dtype, self._t = number, kind, torch.tensor(0)
 
     def __add__(self, other: Any) -> Pointer:
         if isinstance(other, Pointer) or _dtype_of(other).is_floating_point:
@@ -203,14 +203,14 @@ class Language:
         at, wanted = _places("load", pointer, mask)
         got = self._thread.ask("load", (pointer._number, at, wanted), None)
         if other is None:  # what the mask leaves out is not defined: numbers that spoil a result
-            other = float("nan") if pointer._kind.is_floating_point else UNDEFINED
+            other = float("nan") if pointer.dtype.is_floating_point else UNDEFINED
         what = f"tl.load of {_name(pointer)} with {_name(other)} as `other`"
-        return Block(torch.where(wanted, got, _expand(what, _tensor(other, pointer._kind), at.shape)))
+        return Block(torch.where(wanted, got, _expand(what, _tensor(other, pointer.dtype), at.shape)))
 
     def store(self, pointer: Pointer, value: Any, mask: Any = None) -> None:
         at, wanted = _places("store", pointer, mask)
         what = f"tl.store of {_name(value)} at {_name(pointer)}"
-        numbers = _expand(what, _tensor(value, pointer._kind), at.shape)
+        numbers = _expand(what, _tensor(value, pointer.dtype), at.shape)
         self._thread.ask("store", (pointer._number, at, wanted, numbers), None)
 
     def dot(self, a: Block, b: Block, acc: Any = None, input_precision: str | None = None) -> Block:

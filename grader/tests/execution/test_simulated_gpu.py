@@ -82,7 +82,7 @@ REFUSED = {  # each for the three programs of a grid, on x and out of six number
     "a block of shape (4,) has no .sum, only .to, .T, .shape and .dtype; a kernel computes with the functions of tl": (
         lambda tl, x, out: four(tl).sum()
     ),
-    "a single pointer has no .dtype, only .shape; a kernel computes with the functions of tl": lambda tl, x, out: x.dtype,
+    "a single pointer has no .T, only .shape and .dtype; a kernel computes with the functions of tl": lambda tl, x, out: x.T,
     "math and float cannot compute with a single number; use functions of tl, such as tl.exp": (
         lambda tl, x, out: math.sqrt(tl.load(x))
     ),
@@ -576,7 +576,7 @@ def changes_its_place(tl, x, out):
 
 
 def changes_its_pointer(tl, x, out):
-    x._number, x._kind = 1, torch.float64
+    x._number, x.dtype = 1, torch.float32
     add_one(tl, x, out)
 
 
