@@ -43,6 +43,15 @@ class _Indexed:
         other._t = t
         return other
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        has = ".shape" if isinstance(self, Pointer) else ".to, .T, .shape and .dtype"
+        raise KernelProblem(f"{_name(self)} has no .{name}, only {has}; a kernel computes with the functions of tl")
+
+    def __repr__(self) -> str:
+        return f"{_name(self)}: {self._t.tolist()}"
+
     def __iter__(self) -> Any:
         raise KernelProblem(f"{_name(self)} has no single numbers to go through; compute with all of them at once")
 
@@ -67,17 +76,24 @@ class Block(_Indexed):
         return Language.trans(self)
 
     def to(self, dtype: torch.dtype) -> Block:
+        if not isinstance(dtype, torch.dtype):
+            raise KernelProblem(f".to needs a dtype, such as tl.float32, and not {dtype!r}")
         return Block(self._t.to(dtype))
 
     def __bool__(self) -> bool:
         if self.shape:
-            raise KernelProblem(f"if and while need one number, and this is {_name(self)}; use tl.where, & or |")
+            raise KernelProblem(
+                f"if, while, and, or, min and max need one number, and this is {_name(self)}; use tl.where, & or |"
+            )
         return bool(self._t)
 
     def __index__(self) -> int:
         if self.shape or self.dtype.is_floating_point:
             raise KernelProblem(f"a whole number is needed here, and this is {_name(self)} of {_word(self.dtype)}")
         return int(self._t)
+
+    def __float__(self) -> float:
+        raise KernelProblem(f"math and float cannot compute with {_name(self)}; use functions of tl, such as tl.exp")
 
     def __neg__(self) -> Block:
         return _compute("-", torch.sub, Block(torch.zeros_like(self._t)), self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -72,11 +73,19 @@ REFUSED = {  # each for the three programs of a grid, on x and out of six number
     "a block of shape (4,) has no single numbers to go through; compute with all of them at once": (
         lambda tl, x, out: max(four(tl))
     ),
-    "if and while need one number, and this is a block of shape (4,); use tl.where, & or |": (
+    "if, while, and, or, min and max need one number, and this is a block of shape (4,); use tl.where, & or |": (
         lambda tl, x, out: 0 if 0 <= four(tl) < 2 else 1
     ),
     "a whole number is needed here, and this is a single number of float32": lambda tl, x, out: range(tl.load(x)),
     "a whole number is needed here, and this is a block of shape (4,) of int32": lambda tl, x, out: range(four(tl)),
+    ".to needs a dtype, such as tl.float32, and not 'float32'": lambda tl, x, out: four(tl).to("float32"),
+    "a block of shape (4,) has no .sum, only .to, .T, .shape and .dtype; a kernel computes with the functions of tl": (
+        lambda tl, x, out: four(tl).sum()
+    ),
+    "a single pointer has no .dtype, only .shape; a kernel computes with the functions of tl": lambda tl, x, out: x.dtype,
+    "math and float cannot compute with a single number; use functions of tl, such as tl.exp": (
+        lambda tl, x, out: math.sqrt(tl.load(x))
+    ),
     # operations
     "the language has no **; multiply instead": lambda tl, x, out: four(tl) ** 2,
     "a block of shape (4,) + a block of shape (2,): the shapes do not fit": lambda tl, x, out: four(tl) + tl.arange(0, 2),
