@@ -7,6 +7,7 @@ show.py        functions that draw for `headway show`; show.toml says which of t
 pictures.py    chNN_NAME(chapter) draws exercises/pictures/chNN_NAME.svg, whose numbers the reference computes
 glossary.toml  a [[word]] for each term that the lesson explains: name, says, `also` with its other forms, and `near`
                for a word with other meanings: it is a link only in a paragraph with one of these words
+check_again.py check_again(names, file) runs exercises that have passed in another way too, and yields sentences
 report_NAME    in any module of the folder, a function for `headway measure NAME` (grader/teaching/measurements.py)
 other modules  named by their subject: what the folder's other files and the lesson's labs import
 a folder       what the command of this chapter runs: ch16's published/ (`headway chat`), ch17's tuning/ (`headway

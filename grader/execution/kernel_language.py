@@ -1,19 +1,19 @@
-"""The language of kernels: what the `tl` of a simulated GPU has, with the names and meanings of triton.language.
+"""The language of kernels: what the `tl` of a simulated GPU has. Names, meanings and dtypes are those of Triton.
 
 A program's memory is elsewhere: each read and each write is a message, which `grader.execution.simulated_gpu` answers.
 """
 
 from __future__ import annotations
 
-import operator
+import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from grader.execution.simulated_group import RankThread
 from torch import Tensor
 
-FLOATS = (torch.float32, torch.float64)  # the dtypes of which tl computes exp, log and sqrt
 UNDEFINED = -77  # what a mask without `other` leaves of integers; of fractions, it is nan
 
 
@@ -26,9 +26,6 @@ class _Indexed:
 
     _t: Tensor
 
-    def _like(self, t: Tensor) -> Any:
-        raise NotImplementedError
-
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self._t.shape)
@@ -37,7 +34,14 @@ class _Indexed:
         parts = index if isinstance(index, tuple) else (index,)
         if any(part is not None and not (isinstance(part, slice) and part == slice(None)) for part in parts):
             raise KernelProblem(f"{_name(self)} is indexed by : and None only; read from memory with tl.load")
-        return self._like(self._t[index])
+        if sum(part is not None for part in parts) > len(self.shape):
+            raise KernelProblem(f"{_name(self)} has fewer axes than its index has :")
+        return self._with(self._t[index])
+
+    def _with(self, t: Tensor) -> Any:
+        other = copy.copy(self)
+        other._t = t
+        return other
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -63,9 +67,6 @@ class Block(_Indexed):
     def __init__(self, t: Tensor) -> None:
         self._t = t
 
-    def _like(self, t: Tensor) -> Block:
-        return Block(t)
-
     @property
     def dtype(self) -> torch.dtype:
         return self._t.dtype
@@ -80,25 +81,25 @@ class Block(_Indexed):
         return Block(self._t.to(dtype))
 
     def __bool__(self) -> bool:
-        if self._t.dim():
+        if self.shape:
             raise KernelProblem(
                 f"if, while, and, or, min and max need one number, and this is {_name(self)}; use tl.where, & or |"
             )
         return bool(self._t)
 
     def __index__(self) -> int:
-        if self._t.dim() or self._t.is_floating_point():
-            raise KernelProblem(f"a whole number is needed here, and this is {_name(self)} of {_dtype(self._t)}")
+        if self.shape or self.dtype.is_floating_point:
+            raise KernelProblem(f"a whole number is needed here, and this is {_name(self)} of {_word(self.dtype)}")
         return int(self._t)
 
     def __float__(self) -> float:
         raise KernelProblem(f"math and float cannot compute with {_name(self)}; use functions of tl, such as tl.exp")
 
     def __neg__(self) -> Block:
-        return Block(-self._t)
+        return _compute("-", torch.sub, Block(torch.zeros_like(self._t)), self)
 
     def __invert__(self) -> Block:
-        return Block(~self._t)
+        return _compute("^", torch.bitwise_xor, self, True if self.dtype == torch.bool else -1)
 
     def __pow__(self, _: Any) -> Block:
         raise KernelProblem("the language has no **; multiply instead")
@@ -106,42 +107,63 @@ class Block(_Indexed):
     __hash__ = None  # type: ignore[assignment]
 
 
-def _binary(function: Callable[[Any, Any], Tensor], swapped: bool = False) -> Callable[[Any, Any], Any]:
-    def compute(self: Any, other: Any) -> Any:
+def _compute(symbol: str, function: Callable[..., Tensor], x: Any, y: Any) -> Block:
+    kind, what = _common_dtype(x, y), f"{_name(x)} {symbol} {_name(y)}"
+    if kind == torch.float16 and symbol in ("/", "%"):
+        kind = torch.float32
+    if kind.is_floating_point and symbol in ("//", "&", "|", "^"):
+        raise KernelProblem(f"{what}: {symbol} is for whole numbers, and these are {_word(kind)}")
+    if kind == torch.bool and symbol in ("+", "-", "//", "%"):
+        raise KernelProblem(f"{what}: masks are combined by &, | and ~")
+    return Block(_call(what, function, _tensor(x, kind), _tensor(y, kind)))
+
+
+def _call(what: str, function: Callable[..., Tensor], *arguments: Any) -> Tensor:
+    try:
+        return function(*arguments)
+    except RuntimeError as error:
+        why = "a whole number is divided by 0" if "ZeroDivision" in str(error) else "the shapes do not fit"
+        raise KernelProblem(f"{what}: {why}") from None
+
+
+def _compute_floats(function: Callable[..., Tensor], x: Any) -> Block:
+    if (kind := _dtype_of(x)) not in (torch.float32, torch.float64):
+        what = f"{_name(x)} of {_word(kind)}"
+        raise KernelProblem(f"tl.{function.__name__} is for float32, and this is {what}; convert it by .to")
+    return Block(function(_tensor(x, kind)))
+
+
+def _operator(symbol: str, function: Callable[..., Tensor], swapped: bool = False) -> Callable[[Any, Any], Any]:
+    def compute(self: Block, other: Any) -> Any:
         if isinstance(other, Pointer):
-            return NotImplemented
-        mine, theirs = _pair(self, other)
-        try:
-            return Block(function(theirs, mine) if swapped else function(mine, theirs))
-        except RuntimeError:
-            name = function.__name__.strip("_")
-            raise KernelProblem(f"{name} of {_name(self)} and {_name(other)}: their shapes do not fit") from None
+            return NotImplemented  # then Python asks the pointer
+        return _compute(symbol, function, *((other, self) if swapped else (self, other)))
 
     return compute
 
 
-for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor"):
-    _function = getattr(operator, f"__{_operator}__")
-    setattr(Block, f"__{_operator}__", _binary(_function))
-    setattr(Block, f"__r{_operator}__", _binary(_function, swapped=True))
-for _operator in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(Block, f"__{_operator}__", _binary(getattr(operator, _operator)))
+for _method, _symbol, _function in (  # // and % as in C: -7 // 2 is -3, and -7 % 2 is -1
+    ("add", "+", torch.add), ("sub", "-", torch.sub), ("mul", "*", torch.mul), ("truediv", "/", torch.true_divide),
+    ("floordiv", "//", partial(torch.div, rounding_mode="trunc")), ("mod", "%", torch.fmod),
+    ("and", "&", torch.bitwise_and), ("or", "|", torch.bitwise_or), ("xor", "^", torch.bitwise_xor),
+):  # fmt: skip
+    setattr(Block, f"__{_method}__", _operator(_symbol, _function))
+    setattr(Block, f"__r{_method}__", _operator(_symbol, _function, swapped=True))
+for _method, _symbol in (("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("eq", "=="), ("ne", "!=")):
+    setattr(Block, f"__{_method}__", _operator(_symbol, getattr(torch, _method)))
 
 
 class Pointer(_Indexed):
-    """Places in the memory of a tensor, each counted from its first number."""
+    """Places in the memory of an argument, each counted from its first number."""
 
-    def __init__(self, number: int, dtype: torch.dtype, offsets: Tensor) -> None:
-        self.number, self.dtype, self._t = number, dtype, offsets
-
-    def _like(self, t: Tensor) -> Pointer:
-        return Pointer(self.number, self.dtype, t)
+    def __init__(self, number: int, kind: torch.dtype) -> None:
+        self._number, self.dtype, self._t = number, kind, torch.tensor(0)
 
     def __add__(self, other: Any) -> Pointer:
-        mine, theirs = self._t, _tensor(other, torch.int64)
-        if isinstance(other, Pointer) or theirs.is_floating_point():
+        if isinstance(other, Pointer) or _dtype_of(other).is_floating_point:
             raise KernelProblem(f"a pointer plus {_name(other)} is no place: add whole numbers")
-        return self._like(mine + theirs)
+        offsets = _tensor(other, torch.int64)
+        return self._with(_call(f"{_name(self)} + {_name(other)}", torch.add, self._t, offsets))
 
     __radd__ = __add__
 
@@ -161,143 +183,158 @@ class Language:
         raise KernelProblem(f"there is no tl.{name} here; tl has {LANGUAGE}")
 
     def program_id(self, axis: int) -> Block:
-        return Block(torch.tensor(self._place[axis], dtype=torch.int32))
+        return Block(torch.tensor(self._place[_axis("a grid, for tl.program_id,", axis, range(3))], dtype=torch.int32))
 
     def num_programs(self, axis: int) -> Block:
-        return Block(torch.tensor(self._grid[axis], dtype=torch.int32))
+        return Block(torch.tensor(self._grid[_axis("a grid, for tl.num_programs,", axis, range(3))], dtype=torch.int32))
 
     def arange(self, start: int, end: int) -> Block:
-        _check_shape("arange", (end - start,))
+        _check_sizes((end - start,))
         return Block(torch.arange(start, end, dtype=torch.int32))
 
     def zeros(self, shape: Sequence[int], dtype: torch.dtype) -> Block:
         return self.full(shape, 0, dtype)
 
-    def full(self, shape: Sequence[int], value: float, dtype: torch.dtype) -> Block:
-        _check_shape("full", shape)
-        return Block(torch.full(tuple(shape), value, dtype=dtype))
+    def full(self, shape: Sequence[int], value: Any, dtype: torch.dtype) -> Block:
+        _check_sizes(shape)
+        return Block(_expand(f"tl.full with {_name(value)}", _tensor(value, dtype), shape))
 
     def load(self, pointer: Pointer, mask: Any = None, other: Any = None) -> Block:
         at, wanted = _places("load", pointer, mask)
-        got = self._thread.ask("load", (pointer.number, at, wanted), None)
-        # without `other`, what a mask leaves out is not defined: numbers that spoil a result
-        outside = other if other is not None else float("nan") if pointer.dtype.is_floating_point else UNDEFINED
-        return Block(torch.where(wanted, got, _tensor(outside, pointer.dtype).to(pointer.dtype)))
+        got = self._thread.ask("load", (pointer._number, at, wanted), None)
+        if other is None:  # what the mask leaves out is not defined: numbers that spoil a result
+            other = float("nan") if pointer.dtype.is_floating_point else UNDEFINED
+        what = f"tl.load of {_name(pointer)} with {_name(other)} as `other`"
+        return Block(torch.where(wanted, got, _expand(what, _tensor(other, pointer.dtype), at.shape)))
 
     def store(self, pointer: Pointer, value: Any, mask: Any = None) -> None:
         at, wanted = _places("store", pointer, mask)
-        numbers = _tensor(value, pointer.dtype).to(pointer.dtype)
-        numbers = _expand(numbers, at, f"tl.store has {_name(pointer)} for {_name(value)}")
-        self._thread.ask("store", (pointer.number, at, wanted, numbers), None)
+        what = f"tl.store of {_name(value)} at {_name(pointer)}"
+        numbers = _expand(what, _tensor(value, pointer.dtype), at.shape)
+        self._thread.ask("store", (pointer._number, at, wanted, numbers), None)
 
     def dot(self, a: Block, b: Block, acc: Any = None, input_precision: str | None = None) -> Block:
-        x, y = a._t, b._t
+        x, y = _block("dot", a), _block("dot", b)
         if x.dim() != 2 or y.dim() != 2 or x.size(1) != y.size(0) or x.dtype != y.dtype:
-            both = f"{_name(a)} of {_dtype(x)} and {_name(b)} of {_dtype(y)}"
+            both = f"{_name(a)} of {_word(x.dtype)} and {_name(b)} of {_word(y.dtype)}"
             raise KernelProblem(f"tl.dot multiplies (m, k) by (k, n) of the same dtype, and not {both}")
         self._thread.calls.append(("dot", 2 * x.size(0) * x.size(1) * y.size(1), None))
-        wide = torch.int32 if not x.is_floating_point() else torch.promote_types(x.dtype, torch.float32)
+        wide = torch.promote_types(x.dtype, torch.float32 if x.is_floating_point() else torch.int32)
         result = Block(x.to(wide) @ y.to(wide))
         return result if acc is None else acc + result
 
     @staticmethod
     def trans(x: Block) -> Block:
-        if x._t.dim() != 2:
+        if (t := _block("trans", x)).dim() != 2:
             raise KernelProblem(f"tl.trans exchanges two axes, and this is {_name(x)}")
-        return Block(x._t.T)
+        return Block(t.T)
 
-    @staticmethod
-    def max(x: Block, axis: int | None = None) -> Block:
-        return Block(x._t.amax() if axis is None else x._t.amax(axis))
+    def max(self, x: Block, axis: int | None = None) -> Block:
+        return Block(_along("max", x, axis, torch.float32).amax(0))
 
-    @staticmethod
-    def sum(x: Block, axis: int | None = None) -> Block:
-        kind = x._t.dtype if x._t.is_floating_point() else torch.int32
-        return Block(x._t.sum(dtype=kind) if axis is None else x._t.sum(axis, dtype=kind))
+    def sum(self, x: Block, axis: int | None = None) -> Block:
+        t = _along("sum", x, axis, torch.float16)
+        return Block(t.sum(0, dtype=t.dtype))
 
-    def exp(self, x: Block) -> Block:
-        return Block(torch.exp(_float("exp", x)))
+    def abs(self, x: Any) -> Block:
+        return Block(_tensor(x, _dtype_of(x)).abs())
 
-    def log(self, x: Block) -> Block:
-        return Block(torch.log(_float("log", x)))
+    def where(self, condition: Any, x: Any, y: Any) -> Block:
+        kind, what = _common_dtype(x, y), f"tl.where of {_name(condition)}, {_name(x)} and {_name(y)}"
+        return Block(_call(what, torch.where, _tensor(condition, torch.bool), _tensor(x, kind), _tensor(y, kind)))
 
-    def sqrt(self, x: Block) -> Block:
-        return Block(torch.sqrt(_float("sqrt", x)))
+    maximum = staticmethod(partial(_compute, "and", torch.maximum))
+    minimum = staticmethod(partial(_compute, "and", torch.minimum))
 
-    @staticmethod
-    def abs(x: Block) -> Block:
-        return Block(x._t.abs())
-
-    @staticmethod
-    def where(condition: Any, x: Any, y: Any) -> Block:
-        return Block(torch.where(_tensor(condition, torch.bool), *_pair(x, y)))
-
-    maximum = staticmethod(_binary(torch.maximum))
-    minimum = staticmethod(_binary(torch.minimum))
-
-    @staticmethod
-    def cdiv(a: Any, b: Any) -> Any:
-        return -(-a // b)
+    def cdiv(self, a: Any, b: Any) -> Any:
+        return (a + b - 1) // b
 
 
+for _function in (torch.exp, torch.log, torch.sqrt):
+    setattr(Language, _function.__name__, staticmethod(partial(_compute_floats, _function)))
 LANGUAGE = ", ".join(name for name in vars(Language) if not name.startswith("_"))
 
 
-def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Both as tensors of one dtype: a plain number takes the dtype of a block, except a fraction that of integers."""
-    if not isinstance(x, Block) and isinstance(y, Block):
-        y, x = _pair(y, x)
-        return x, y
-    mine = _tensor(x, torch.float32)
-    theirs = _tensor(y, mine.dtype)
-    kind = torch.promote_types(mine.dtype, theirs.dtype)
-    return mine.to(kind), theirs.to(kind)
+def _dtype_of(x: Any) -> torch.dtype:
+    if isinstance(x, Block):
+        return x.dtype
+    for kind, dtype in ((bool, torch.bool), (int, torch.int32), (float, torch.float32)):
+        if isinstance(x, kind):
+            return dtype
+    raise KernelProblem(f"a kernel computes with blocks and numbers, and this is {_name(x)}")
+
+
+def _common_dtype(x: Any, y: Any) -> torch.dtype:
+    """The dtype of x + y. A plain number takes that of a block, unless it is a fraction and the block has none."""
+    a, b = _dtype_of(x), _dtype_of(y)
+    if isinstance(x, Block) != isinstance(y, Block):
+        block, number = (a, b) if isinstance(x, Block) else (b, a)
+        if torch.can_cast(number, block):
+            return block
+    return torch.promote_types(a, b)
 
 
 def _tensor(x: Any, dtype: torch.dtype) -> Tensor:
-    if isinstance(x, _Indexed):
-        return x._t
-    if not isinstance(x, bool | int | float):
-        raise KernelProblem(f"a kernel computes with blocks and numbers, and this is {_name(x)}")
-    return torch.tensor(x, dtype=torch.float32 if isinstance(x, float) and not dtype.is_floating_point else dtype)
+    if isinstance(x, Block):
+        return x._t.to(dtype)
+    _dtype_of(x)
+    try:
+        return torch.tensor(x, dtype=dtype)
+    except (RuntimeError, ValueError):
+        raise KernelProblem(f"{x!r} is no number of {_word(dtype)}") from None
 
 
-def _float(name: str, x: Any) -> Tensor:
-    t = _tensor(x, torch.float32)
-    if t.dtype not in FLOATS:
-        raise KernelProblem(f"tl.{name} is for float32, and this is {_name(x)} of {_dtype(t)}; convert it by .to")
-    return t
+def _block(name: str, x: Any) -> Tensor:
+    if not isinstance(x, Block):
+        raise KernelProblem(f"tl.{name} is for blocks, and this is {_name(x)}")
+    return x._t
 
 
-def _check_shape(name: str, shape: Sequence[int]) -> None:
+def _along(name: str, x: Any, axis: Any, least: torch.dtype) -> Tensor:
+    """A block with this axis first, or flat; integers become int32, and fractions `least`, unless they are wider."""
+    t = _block(name, x)
+    if t.dtype.itemsize < 4:
+        t = t.to(least if t.is_floating_point() else torch.int32)
+    if axis is None:
+        return t.flatten()
+    return t.movedim(_axis(f"{_name(x)}, for tl.{name},", axis, range(-t.dim(), t.dim())), 0)
+
+
+def _axis(what: str, axis: Any, axes: range) -> int:
+    if axis not in axes:
+        raise KernelProblem(f"{what} has no axis {axis}")
+    return axis
+
+
+def _check_sizes(shape: Sequence[Any]) -> None:
     for size in shape:
+        if not isinstance(size, int):
+            constant = "a constant, such as a parameter in CAPITALS"
+            raise KernelProblem(f"the size of a block is {constant}, and this is {_name(size)}")
         if size < 1 or size & (size - 1):
-            raise KernelProblem(f"tl.{name} makes a block of {tuple(shape)}; each size of a block is a power of two")
+            raise KernelProblem(f"there is no block of shape {tuple(shape)}: each size of a block is a power of two")
 
 
 def _places(name: str, pointer: Any, mask: Any) -> tuple[Tensor, Tensor]:
     if not isinstance(pointer, Pointer):
         raise KernelProblem(f"tl.{name} needs a pointer, such as x + offsets, and this is {_name(pointer)}")
-    wanted = _tensor(True if mask is None else mask, torch.bool)
-    problem = f"the mask of tl.{name} is {_name(mask)} of {_dtype(wanted)}, for {_name(pointer)}"
-    if wanted.dtype != torch.bool:
-        raise KernelProblem(problem)
-    return pointer._t, _expand(wanted, pointer._t, problem)
+    mask = True if mask is None else mask
+    if (kind := _dtype_of(mask)) != torch.bool:
+        raise KernelProblem(f"the mask of tl.{name} is {_name(mask)} of {_word(kind)}; compare numbers, such as i < n")
+    what = f"tl.{name} at {_name(pointer)} with {_name(mask)} as mask"
+    return pointer._t, _expand(what, _tensor(mask, torch.bool), pointer._t.shape)
 
 
-def _expand(t: Tensor, at: Tensor, problem: str) -> Tensor:
-    try:
-        return t.expand(at.shape).contiguous()
-    except RuntimeError:
-        raise KernelProblem(problem) from None
+def _expand(what: str, t: Tensor, shape: Sequence[int]) -> Tensor:
+    return _call(what, t.expand, tuple(shape))
 
 
 def _name(x: Any) -> str:
     if not isinstance(x, _Indexed):
         return repr(x) if isinstance(x, bool | int | float) else f"a {type(x).__name__}"
-    what = "pointer" if isinstance(x, Pointer) else "block"
-    return f"a {what} of shape {x.shape}" if x.shape else f"a single {'pointer' if what == 'pointer' else 'number'}"
+    what = "pointer" if isinstance(x, Pointer) else "block" if x.shape else "number"
+    return f"a {what} of shape {x.shape}" if x.shape else f"a single {what}"
 
 
-def _dtype(t: Tensor) -> str:
-    return str(t.dtype).removeprefix("torch.")
+def _word(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

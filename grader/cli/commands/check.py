@@ -8,14 +8,16 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
+from grader.chapters import find_files, module_name
 from grader.cli.arguments import AnyNames, InWorker, option
 from grader.console.output import command_line, make_console, print_error, print_wrapped
 from grader.course.source import SourceProblem, excerpt_of, find_problem
 from grader.course.status import all_passed, current_scores, is_passed, locate, next_step, read_course, short_path
-from grader.course.syllabus import Chapter, is_handout, suites_of
+from grader.course.syllabus import EXERCISES, Chapter, Exercise, is_handout, suites_of
 from grader.processes.client import AnyServer, NoServer
 from grader.processes.job import CheckJob, retry_sentence
 from grader.verdict.results import DATA_MARK, Verdict
@@ -66,9 +68,18 @@ def check(names: AnyNames = None, worker: InWorker = False, data: ForTutor = Fal
     if chosen == passed and known == {passed[0].name}:  # an exercise alone
         print_wrapped(make_console(), f"{passed[0].name} still works. {passed[0].why}", style="green")
         print_wrapped(make_console(), passed[0].unlocks)
+    for sentence in _check_again(passed):
+        print_wrapped(make_console(), sentence)
     if data:
         sys.stdout.write(DATA_MARK + json.dumps(verdict.as_data()))
     return PASSED if passed == exercises else NOT_YET
+
+
+def _check_again(passed: list[Exercise]) -> Iterator[str]:
+    """What chapters say about exercises that have passed and that they run in another way too."""
+    for file in find_files("check_again.py"):
+        if names := [exercise.name for exercise in passed if exercise.module == file.parent.name]:
+            yield from import_module(module_name(file)).check_again(names, EXERCISES / f"{file.parent.name}.py")
 
 
 def print_file_problem(file: Path, problem: SourceProblem, command: str) -> None:

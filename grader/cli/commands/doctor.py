@@ -98,6 +98,8 @@ def _packages() -> Iterator[Finding]:
         yield Finding("ok", "all packages have the versions that Headway was tested with (constraints.txt)")
     if find_spec("torch") and (sentence := missing_packages("train")):
         yield Finding("note", sentence)
+    if find_spec("triton"):
+        yield Finding("ok", "Triton is installed: `headway check` runs the kernels of chapter 21 in it too")
 
 
 def _constraints() -> dict[str, str]:
