@@ -169,7 +169,7 @@ class Syllabus:
 
 
 def _spans(chapters: Iterable[Chapter]) -> str:
-    """Such as "ch00 to ch20, ch23 to ch26": the numbers of a course may have gaps."""
+    """Such as "ch00 to ch09, ch12": the numbers of a course may have gaps."""
     spans: list[list[Chapter]] = []
     for chapter in chapters:
         if spans and chapter.number == spans[-1][-1].number + 1:

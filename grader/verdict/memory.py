@@ -76,10 +76,13 @@ def watch_gradients(
 
 
 def watch_growth(
-    implementation: Implementation, f: Handle, small: tuple, large: tuple, *args: Any, ratio: float
-) -> Watched:
-    """Call `f` with small, then with large arguments; that may take at most `ratio` times the multiplications."""
-    return _watched(implementation, compare_work, f, (small, large, args), {}, {"ratio": ratio})
+    implementation: Implementation, f: Handle, small: tuple, large: tuple, *args: Any, ratio: float = math.inf,
+    operations: float = math.inf,
+) -> Watched:  # fmt: skip
+    """Call `f` with small, then with large arguments; that may take at most `ratio` times the multiplications, and
+    `operations` times as many operations of torch."""
+    limits = {"ratio": ratio, "operations": operations}
+    return _watched(implementation, compare_work, f, (small, large, args), {}, limits)
 
 
 def _watched(
@@ -100,10 +103,12 @@ def describe_excess(name: str, limit: float, found: dict[str, Any]) -> str:
             f"{where} numbers out of torch with {found['way']}, {found['taken_out']:,} in this call. This test counts "
             "memory and multiplications of torch only, so compute with torch's operations"
         )
-    number = f"{found[name]:,.3g}" if name == "ratio" else f"{found[name]:,}"
+    number = f"{found[name]:,.3g}" if name in ("ratio", "operations") else f"{found[name]:,}"
     below, most = f"fewer than {math.ceil(limit):,}", f"at most {limit:g} times as many are allowed here"
     if name == "ratio":
         return f"Twice as many positions take {number} times as many multiplications; {most}"
+    if name == "operations":
+        return f"A longer text takes {number} times as many operations of torch; {most}"
     if name == "largest":
         shape = " × ".join(str(size) for size in found["shape"] if size > 1)
         made = (
@@ -325,7 +330,7 @@ def differentiate_watched(watch, f, args, options, limits):
 
 
 def compare_work(watch, f, args, options, limits):
-    """The result for the larger arguments, and whether it took too many multiplications."""
+    """The result for the larger arguments, and whether it took too many multiplications or operations."""
     small, large, others = args
     with torch.no_grad():
         with watch([*small, *others], f) as few:
@@ -333,7 +338,10 @@ def compare_work(watch, f, args, options, limits):
         with watch([*large, *others], f) as many:
             result = f(*large, *others)
     left = next((seen for seen in (few, many) if seen.left_torch()), many)
-    found = left.found() | {"ratio": many.products / max(few.products, 1)}
+    found = left.found() | {
+        "ratio": many.products / max(few.products, 1),
+        "operations": many.operators / max(few.operators, 1),
+    }
     compare_work.found = found  # type: ignore[attr-defined]
     exceeded = left.left_torch() + [name for name in limits if found[name] > limits[name]]
     return {"result": result, "gradients": [], "exceeded": exceeded}

@@ -19,12 +19,12 @@ def printed(command: str, *options: str) -> str:
     return out.getvalue()
 
 
-def missing_rows(chapter: str, lab: str, command: str, close: Callable[[str, str], bool]) -> list[list[str]]:
-    """The rows of the lab's table of which no printed line has the same words and numbers that are `close`."""
+def missing_rows(chapter: str, lab: str, command: str, close: Callable[[str, str], bool], *options: str) -> list[list[str]]:
+    """The rows of the lab's tables of which no printed line has the same words and numbers that are `close`."""
     text = "".join(path.read_text(encoding="utf-8") for path in EXERCISES.glob(f"{chapter}_*.md"))
     section = text[text.index(f"## Lab {lab}:") :].split("\n## ")[0]
     rows = [line.replace("|", " ").split() for line in section.splitlines() if line.startswith("| ") and "---" not in line]
-    lines = [line.split() for line in printed(command).splitlines()]
+    lines = [line.split() for line in printed(command, *options).splitlines()]
     assert len(rows) > 5
 
     def agree(row: list[str], line: list[str]) -> bool:

@@ -144,10 +144,31 @@ def test_tables(pictures):
     assert table(pictures["pipeline_schedule"], 1)[2].tolist() == [0, 0, 1, -1, -1, 2, -2, -2, 3, -3, -3, 4, -4, -4, 0, 0, 0, 0]
 
 
+def test_recurrent_layers(pictures):
+    """Weights are causal, a form in steps or in chunks has those of the parallel form, and a value is replaced."""
+    weights = table(pictures["linear_attention"])
+    assert torch.allclose(weights.sum(1), torch.ones(7).double(), atol=1e-5) and not weights.triu(1).any() and (weights >= 0).all()
+    assert torch.allclose(table(pictures["linear_attention_step"]), weights, atol=1e-4)
+    left = table(pictures["segment_sums"])
+    assert left.diagonal().tolist() == [1] * 7 and (left[3:, :3] < 0.21).all() and torch.allclose(table(pictures["decayed_attention"]), left, atol=1e-4)
+    for number in range(2):
+        assert torch.allclose(table(pictures["decayed_attention_chunked"], number), table(pictures["decayed_attention"], 1), atol=1e-4)
+    returned = table(pictures["delta_rule"])
+    assert returned[[0, 2]].round(decimals=4).abs().tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert torch.allclose(table(pictures["delta_rule_chunked"]), returned, atol=1e-4)
+    assert dict(panel(pictures["doubling_scan"]).lines["a = -0.8"])[4] == pytest.approx(0.64)
+    assert table(pictures["short_convolution"])[6].tolist() == pytest.approx([0, 0, 0, 0.1, 0.2, 0.3, 1])
+    assert dict(panel(pictures["selective_scan"]).lines["dt = 1"])[3] == pytest.approx(math.exp(-0.5), abs=1e-5)
+    reach = table(pictures["GatedDeltaNet"])
+    assert (reach.triu(1).abs() < 1e-4).all() and (reach.tril() > 1e-3).sum() == 28
+
+
 @pytest.mark.parametrize(
     "name, edit, verdict",
     [
         ("PublishedTokenizer", ('if unicodedata.category(character).startswith("N"):', "if False:"), "does not have the size of the reference's result."),
+        ("delta_rule", ("- k_t @ state", "- 0 * k_t @ state"), "differs from the reference's in"),
+        ("segment_sums", ("tril(-1)", "tril(0)"), "differs from the reference's in"),
         ("LoRALinear", ("self.scale * self.B @ self.A", "self.B @ self.A"), "in 80 of 85 numbers."),
         ("policy_loss", ("torch.minimum", "torch.maximum"), "differs from the reference's in"),
         ("ring_all_reduce", ("group.send(parts[sent], after)", "pass"), "no rank can go on: rank 0 waits in receive from 3 (call 1)"),

@@ -196,6 +196,14 @@ def test_multiplications_are_counted(side):
         watch_growth(side, f, (small,), (large,), ratio=2.2).check()
 
 
+def test_operations_are_counted(side):
+    small, large = (torch.ones(n, 4) for n in (4, 40))
+    looping = watch_growth(side, side.element_by_element, (small,), (large,), operations=4)
+    assert refused(looping).startswith("A longer text takes ")
+    assert refused(looping).endswith(" times as many operations of torch; at most 4 times as many are allowed here")
+    watch_growth(side, side.table, (small,), (large,), operations=1).check()
+
+
 def test_the_sizes_are_not_in_the_log(side):
     """The diagnosis compares the log with a mistake's: two pieces of code with one fault rarely need the same memory."""
     watched = watch_call(side, side.table, X, largest=100)
