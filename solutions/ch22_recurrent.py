@@ -266,7 +266,8 @@ def short_convolution(x: Tensor, weight: Tensor, state: Tensor | None = None) ->
 
     x is (B, T, D), and weight is (D, width). Feature i of the output at t is the sum over j of weight[i, j] times feature i
     of x at t - (width - 1) + j. So the last column of weight belongs to position t itself, the one before to t - 1, and so
-    on. Features are not mixed with each other. There is no bias, and no activation function.
+    on. Features are not mixed with each other. There is no bias, and no activation function. No loop runs over the
+    positions: the number of torch operations does not grow with T.
 
     `state` has the width - 1 inputs before x, the oldest first; if it is None, they are 0. The state that is returned
     has the last width - 1 inputs, also if x is shorter than that: the oldest ones then come from `state`. With width 1,

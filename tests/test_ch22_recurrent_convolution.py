@@ -6,14 +6,16 @@ import torch
 from devices_and_dtypes import check_device_of_result
 from grader.execution.proxy import gradients
 from grader.runner.marks import exercise
-from grader.verdict.comparing import close, shaped
+from grader.verdict.comparing import close, shaped, sizes
 from hypothesis import example, given, settings
 from memory_layouts import of_views
 from recurrent_forms import (
     EXACT,
     both_in_one,
+    check_operations,
     compare_slopes,
     convolution_by_hand,
+    count_operations,
     flat,
     in_pieces,
     same_pair,
@@ -101,6 +103,16 @@ def test_later_inputs_and_other_features_change_nothing(learner, n, seed):
         effect[:, place, i] = 1.5 * weight[i, n.width - 1 - j]
     outputs = [shaped(pair[0], (n.B, n.T, n.D), "the output") for pair in (after, before)]
     close(outputs[0] - outputs[1], effect, f"the effect of a change of feature {i} at position {t}", tol=EXACT)
+
+
+@exercise("short_convolution", weight=2)
+def test_no_loop_runs_over_the_positions(learner):
+    """With 600 positions and width 3, fewer than 600 operations of torch run."""
+    sizes(B=2, T=600, D=4, width=3)
+    x, weight, state = convolution_arguments(3, 2, 600, 4, 3)
+    found = count_operations(learner, learner.short_convolution, [x, weight, state], 600)
+    check_operations(found, "short_convolution runs more than 600 operations of torch for 600 positions: it computes position by position")
+    same_pair(found["result"], convolution_by_hand(x, weight, state), " for 600 positions")
 
 
 @exercise("short_convolution", weight=2)

@@ -334,16 +334,16 @@ def test_chunks_survive_strong_decay(learner, n, seed):
         compare_slopes(each.inputs[3:], inputs, place, cotangents[place], f" for a loss of the {('output', 'state')[place]}")
 
 
-LONG = 512
+LONG = 256
 
 
 @exercise("decayed_attention_chunked", weight=4)
 def test_no_chunk_makes_a_square_of_all_positions(learner):
-    """With 512 positions in chunks of 16, no tensor has an eighth of 512 × 512 numbers, and all that exist at one moment have less than half of it."""
+    """With 256 positions in chunks of 8, no tensor has an eighth of 256 × 256 numbers, and all that exist at one moment have less than half of it."""
     inputs = text(6, at(B=1, H=1, T=LONG, d=3, d_v=2).make())
-    sizes(chunk=16)
-    watched = watch_call(learner, learner.decayed_attention_chunked, *inputs, 16, largest=LONG * LONG / 8, alive=LONG * LONG / 2)
-    compare_both(watched.result, recurrence(*inputs), "for 512 positions", tol=1e-9)
+    sizes(chunk=8)
+    watched = watch_call(learner, learner.decayed_attention_chunked, *inputs, 8, largest=LONG * LONG / 8, alive=LONG * LONG / 2)
+    compare_both(watched.result, recurrence(*inputs), "for 256 positions", tol=1e-9)
     watched.check()
 
 

@@ -10,9 +10,10 @@ glossary.toml  a [[word]] for each term that the lesson explains: name, says, `a
 report_NAME    in any module of the folder, a function for `headway measure NAME` (grader/teaching/measurements.py)
 other modules  named by their subject: what the folder's other files and the lesson's labs import
 a folder       what the command of this chapter runs: ch16's published/ (`headway chat`), ch17's tuning/ (`headway
-               tune`) and capstone/ (`headway capstone`), ch19's scaling/ (`headway scale`), ch23's features/
-               (`headway features`), ch24's evaluation/ (`headway evaluate`), ch25's writing/ (`headway chat --json` and
-               `--tools`), ch26's reasoning/ (`headway reason`)
+               tune`) and capstone/ (`headway capstone`), ch19's scaling/ (`headway scale`), ch22's layer_comparison/
+               (`headway compare attention recurrent hybrid`), ch23's features/ (`headway features`), ch24's evaluation/
+               (`headway evaluate`), ch25's writing/ (`headway chat --json` and `--tools`), ch26's reasoning/ (`headway
+               reason`)
 
 A folder imports from folders of earlier chapters, and never from later ones. So what needs several chapters lies in the
 folder of the last one, also if an earlier lesson shows it. What serves several chapters lies beside the folders:

@@ -12,6 +12,7 @@ import sys
 
 import pytest
 from grader.chapters.ch16_published_model.published.opening import PACKAGE
+from grader.cli.commands.compare import LAYERS
 from grader.cli.commands.evaluate import Kind, Subject
 from grader.course import labs
 from grader.course.labs import LabProblem, list_labs
@@ -74,6 +75,11 @@ def test_a_lab_without_a_part_names_its_lesson(tmp_path, monkeypatch, part):
         write_lesson(tmp_path, monkeypatch, LESSON.replace(part, ""))
 
 
+def test_two_labs_of_the_same_name_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(LabProblem, match="both have a lab heads; rename one of them"):
+        write_lesson(tmp_path, monkeypatch, LESSON + LESSON)
+
+
 def test_a_prediction_is_kept_and_then_what_was_found_is_shown(kit):
     name, lab = next(iter(list_labs().items()))
     found, expected = lab.found.split("\n")[0][:20], "the second one, by a tenth"
@@ -107,6 +113,8 @@ def accept(line: str) -> None:
     assert program == "headway"
     if command == "compare" and names[0] == "modern":
         assert set(options) <= {"--seed"}
+    elif command == "compare" and names[0] in LAYERS:
+        assert len(set(names)) == len(names) > 1 and set(names) <= set(LAYERS) and set(options) <= {"--seed", "--steps"}
     elif command == "compare":
         assert all(is_design(word) and settings_for(word, Settings()) for word in names[:2]) and set(options) <= {"--steps", "--text", "--seed"}
     elif command == "measure":

@@ -16,15 +16,15 @@ def short_convolution(x, weight, state=None):
     return torch.einsum("btdw,dw->btd", windows, weight), text[:, x.shape[1] :].clone()
 
 
-# variant: position by position, the state as a list of inputs
+# variant: feature by feature, the last inputs cut from the end of each
 def short_convolution(x, weight, state=None):
-    B, T, D = x.shape
-    width = weight.size(1)
-    empty = x.new_zeros(B, width - 1, D)
-    inputs = list((empty if state is None else state).unbind(1))
-    outputs = []
-    for t in range(T):
-        inputs.append(x[:, t])
-        outputs.append((torch.stack(inputs[len(inputs) - width :], dim=-1) * weight).sum(-1))
-    last = inputs[len(inputs) - (width - 1) :]
-    return torch.stack(outputs, dim=1), torch.stack(last, dim=1) if last else x[:, :0]
+    T, width = x.size(1), weight.size(1)
+    if state is None:
+        state = torch.zeros(x.size(0), width - 1, x.size(2), dtype=x.dtype, device=x.device)
+    outputs, last = [], []
+    for i in range(x.size(2)):
+        inputs = torch.cat([state[..., i], x[..., i]], dim=1)  # (B, width - 1 + T)
+        shifted = torch.stack([inputs.narrow(1, j, T) for j in range(width)])
+        outputs.append(torch.tensordot(weight[i], shifted, dims=1))
+        last.append(inputs.narrow(1, T, width - 1))
+    return torch.stack(outputs, dim=2), torch.stack(last, dim=2)
