@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -77,7 +78,9 @@ class Block(_Indexed):
 
     def to(self, dtype: torch.dtype) -> Block:
         if not isinstance(dtype, torch.dtype):
-            raise KernelProblem(f".to needs a dtype, such as tl.float32, and not {dtype!r}")
+            is_pointers = isinstance(dtype, SimpleNamespace)
+            given = "the dtype of a pointer; that of its numbers is .dtype.element_ty" if is_pointers else repr(dtype)
+            raise KernelProblem(f".to needs a dtype, such as tl.float32, and not {given}")
         return Block(self._t.to(dtype))
 
     def __bool__(self) -> bool:
@@ -157,7 +160,11 @@ class Pointer(_Indexed):
     """Places in the memory of an argument, each counted from its first number."""
 
     def __init__(self, number: int, kind: torch.dtype) -> None:
-        self._number, self.dtype, self._t = number, kind, torch.tensor(0)
+        self._number, self._kind, self._t = number, kind, torch.tensor(0)
+
+    @property
+    def dtype(self) -> SimpleNamespace:
+        return SimpleNamespace(element_ty=self._kind)  # as in Triton, where a pointer has a type of its own
 
     def __add__(self, other: Any) -> Pointer:
         if isinstance(other, Pointer) or _dtype_of(other).is_floating_point:
@@ -203,14 +210,14 @@ class Language:
         at, wanted = _places("load", pointer, mask)
         got = self._thread.ask("load", (pointer._number, at, wanted), None)
         if other is None:  # what the mask leaves out is not defined: numbers that spoil a result
-            other = float("nan") if pointer.dtype.is_floating_point else UNDEFINED
+            other = float("nan") if pointer._kind.is_floating_point else UNDEFINED
         what = f"tl.load of {_name(pointer)} with {_name(other)} as `other`"
-        return Block(torch.where(wanted, got, _expand(what, _tensor(other, pointer.dtype), at.shape)))
+        return Block(torch.where(wanted, got, _expand(what, _tensor(other, pointer._kind), at.shape)))
 
     def store(self, pointer: Pointer, value: Any, mask: Any = None) -> None:
         at, wanted = _places("store", pointer, mask)
         what = f"tl.store of {_name(value)} at {_name(pointer)}"
-        numbers = _expand(what, _tensor(value, pointer.dtype), at.shape)
+        numbers = _expand(what, _tensor(value, pointer._kind), at.shape)
         self._thread.ask("store", (pointer._number, at, wanted, numbers), None)
 
     def dot(self, a: Block, b: Block, acc: Any = None, input_precision: str | None = None) -> Block:

@@ -79,6 +79,7 @@ REFUSED = {  # each for the three programs of a grid, on x and out of six number
     "a whole number is needed here, and this is a single number of float32": lambda tl, x, out: range(tl.load(x)),
     "a whole number is needed here, and this is a block of shape (4,) of int32": lambda tl, x, out: range(four(tl)),
     ".to needs a dtype, such as tl.float32, and not 'float32'": lambda tl, x, out: four(tl).to("float32"),
+    ".to needs a dtype, such as tl.float32, and not the dtype of a pointer; that of its numbers is .dtype.element_ty": lambda tl, x, out: four(tl).to(x.dtype),
     "a block of shape (4,) has no .sum, only .to, .T, .shape and .dtype; a kernel computes with the functions of tl": (
         lambda tl, x, out: four(tl).sum()
     ),
