@@ -70,12 +70,7 @@ def _converted(statement: ast.stmt) -> ast.stmt:
 
 
 class _WithoutTl(ast.NodeTransformer):
-    pointers: Collection[str] = ()  # parameters of the function, which keep their values
-
     def visit_FunctionDef(self, function: ast.FunctionDef) -> ast.AST:
-        names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
-        changed = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-        self.pointers = {each.arg for each in function.args.args} - changed
         self.generic_visit(function)
         function.returns = None
         return function
@@ -85,12 +80,6 @@ class _WithoutTl(ast.NodeTransformer):
         for each in (*arguments.args, *arguments.kwonlyargs):
             each.annotation = ast.Name("tl.constexpr") if each.arg.isupper() else None
         return arguments
-
-    def visit_Attribute(self, attribute: ast.Attribute) -> ast.AST:
-        """In Triton, a pointer's dtype is that of the pointer, and its element_ty that of the numbers."""
-        self.generic_visit(attribute)
-        of_pointer = isinstance(attribute.value, ast.Name) and attribute.value.id in self.pointers
-        return ast.Attribute(attribute, "element_ty") if of_pointer and attribute.attr == "dtype" else attribute
 
     def visit_Call(self, call: ast.Call) -> ast.AST:
         self.generic_visit(call)

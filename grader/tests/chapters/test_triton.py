@@ -77,7 +77,7 @@ def add_kernel(tl, x, y, out, n: int, BLOCK: int) -> None:
     """What it does."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     y = tl.load(y + i, mask=i < n)
-    tl.store(out + i, doubled(tl, tl.load(x + i, mask=i < n)).to(x.dtype).to(y.dtype) + doubled(tl=tl, x=y, FACTOR=2), mask=i < n)
+    tl.store(out + i, doubled(tl, tl.load(x + i, mask=i < n)).to(x.dtype.element_ty).to(y.dtype) + doubled(tl=tl, x=y, FACTOR=2), mask=i < n)
 '''
 
 

@@ -577,7 +577,7 @@ def changes_its_place(tl, x, out):
 
 
 def changes_its_pointer(tl, x, out):
-    x._number, x.dtype = 1, torch.float32
+    x._number, x._kind = 1, torch.float32
     add_one(tl, x, out)
 
 
