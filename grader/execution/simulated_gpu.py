@@ -70,7 +70,8 @@ class Access:
 
     program: tuple[int, ...]
     kind: str  # "load" or "store"
-    name: str  # of the tensor
+    number: int  # of the argument
+    name: str  # that the kernel gives it
     at: Tensor
     bytes: int
 
@@ -178,7 +179,7 @@ def run_programs(programs: Any, grid: Sequence[int], arguments: Sequence[Any], s
                 programs.advance(None, problem)
                 raise KernelProblem(problem)  # the kernel has caught it
             size = len(wanted) * memory.numbers.element_size()
-            traffic.accesses.append(Access(places[program], kind, memory.name, wanted, size))
+            traffic.accesses.append(Access(places[program], kind, number, memory.name, wanted, size))
             if kind == "store":
                 memory.numbers[wanted] = values[0][mask]
                 calls = programs.advance()
