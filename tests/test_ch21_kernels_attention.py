@@ -50,7 +50,7 @@ def test_each_query_gets_the_mean_of_the_values_up_to_it(learner, n, sizes, seed
     BQ, BK, D = sizes
     q, k, v = drawn(seed, n.heads, n.T, D)
     *inputs, out, _ = attend(run, learner, q, k, v, 0.7, seed, BQ, BK)
-    close(out, attention(q, k, v, 0.7)[0].float(), "out")
+    close(out, attention(q, k, v, 0.7)[0].float(), "the result in out")
     close(inputs, [q, k, v], "q, k and v after the launch")
 
 
@@ -63,7 +63,7 @@ def test_lse_is_the_logarithm_of_the_sum_of_exp(learner, n, sizes, seed):
     BQ, BK, D = sizes
     q, k, v = drawn(seed, n.heads, n.T, D)
     *_, lse = attend(run, learner, q, k, v, 0.7, seed, BQ, BK)
-    close(lse, attention(q, k, v, 0.7)[1].float(), "lse")
+    close(lse, attention(q, k, v, 0.7)[1].float(), "the result in lse")
 
 
 @exercise("attention_kernel", weight=3)
@@ -76,7 +76,7 @@ def test_queries_are_read_once_and_no_keys_above_the_diagonal(learner, sizes, se
     q, k, v = drawn(seed, heads, T, D)
     (*_, out, lse), traffic = attend(watch, learner, q, k, v, 0.7, seed, BQ, BK)
     with check:
-        close([out, lse], [part.float() for part in attention(q, k, v, 0.7)], "out and lse")
+        close([out, lse], [part.float() for part in attention(q, k, v, 0.7)], "the results in out and lse")
     keys = sum(min(first + BQ, T) for first in range(0, T, BQ))
     with check:
         same(traffic.bytes_read, heads * (T + 2 * keys) * D * 4, "the number of bytes that all programs read")
@@ -96,7 +96,7 @@ def test_of_a_block_of_keys_that_is_half_needed_no_other_is_read(learner, seed):
     least = heads * (T + 2 * sum(ends)) * D * 4
     most = heads * (T + 2 * sum(min(-(-end // BK) * BK, T) for end in ends)) * D * 4
     with check:
-        close([out, lse], [part.float() for part in attention(q, k, v, 1.3)], "out and lse")
+        close([out, lse], [part.float() for part in attention(q, k, v, 1.3)], "the results in out and lse")
     holds(least <= traffic.bytes_read <= most, f"all programs together should read {least} to {most} bytes, and they read {traffic.bytes_read}")
 
 
@@ -108,9 +108,9 @@ def test_a_sequence_may_be_shorter_than_a_block(learner, seed):
     q, k, v = drawn(seed, 2, 3, 4)
     *_, out, lse = attend(run, learner, q, k, v, 0.7, seed, 8, 16)
     *_, first, own = attend(run, learner, *(t[:, :1].contiguous() for t in (q, k, v)), 0.7, seed, 4, 2)
-    close([out, lse], [part.float() for part in attention(q, k, v, 0.7)], "out and lse")
-    close(first, v[:, :1], "out for a single query and key")
-    close(own, (q * k).sum(2)[:, :1] * 0.7, "lse for a single query and key")
+    close([out, lse], [part.float() for part in attention(q, k, v, 0.7)], "the results in out and lse")
+    close(first, v[:, :1], "the result in out for a single query and key")
+    close(own, (q * k).sum(2)[:, :1] * 0.7, "the result in lse for a single query and key")
 
 
 @exercise("attention_kernel")
@@ -124,8 +124,8 @@ def test_scores_may_be_large(learner, sizes, seed):
     k[1, 0] = q[1, 0].sign() * (1 + k[1, 0].abs())
     *_, out, lse = attend(run, learner, q, k, v, 300.0, seed, BQ, BK)
     right, sums = attention(q, k, v, 300.0)
-    close(out, right.float(), "out", tol=1e-3)
-    close(lse, sums.float(), "lse")
+    close(out, right.float(), "the result in out", tol=1e-3)
+    close(lse, sums.float(), "the result in lse")
 
 
 @exercise("attention_kernel")
@@ -156,10 +156,10 @@ def test_float16_is_computed_in_float32(learner, seed):
     q2, k2, v2 = [*drawn(seed + 3, 2, 7, 4, scale=200.0, dtype=torch.float16)[:2], tensor(seed + 5, 2, 7, 4, dtype=torch.float16)]
     *_, out2, lse2 = attend(run, learner, q2, k2, v2, 2e-5, seed, 2, 4)
     right2, sums2 = attention(q2, k2, v2, 2e-5)
-    close(out[:, 2::2], right[:, 2::2].half(), "out at every second query, with weights that hardly differ,")
-    close(lse, sums.half(), "lse")
-    close(out2, right2.half(), "out for large queries and keys")
-    close(lse2, sums2.half(), "lse for large queries and keys")
+    close(out[:, 2::2], right[:, 2::2].half(), "the result in out at every second query, with weights that hardly differ,")
+    close(lse, sums.half(), "the result in lse")
+    close(out2, right2.half(), "the result in out for large queries and keys")
+    close(lse2, sums2.half(), "the result in lse for large queries and keys")
 
 
 # ---- roofline

@@ -39,7 +39,7 @@ def test_the_tiles_make_up_the_matrix_product(learner, n, sizes, seed):
     """c is the matrix product of a and b, whether or not the blocks divide M, N and K; a and b stay as they are."""
     a, b = tensor(seed, n.M, n.K), tensor(seed + 1, n.K, n.N)
     *inputs, c = multiply(run, learner, a, b, unwritten(n.M, n.N), seed, *sizes)
-    close(c, a @ b, "c")
+    close(c, a @ b, "the result in c")
     close(inputs, [a, b], "a and b after the launch")
 
 
@@ -52,7 +52,7 @@ def test_each_program_reads_its_rows_and_columns_once(learner, sizes, seed):
     M, N, K = 5, 9, 7
     a, b, (down, across) = tensor(seed, M, K), tensor(seed + 1, K, N), grid_of(M, N, *sizes[:2])
     (*_, c), traffic = multiply(watch, learner, a, b, unwritten(M, N), seed, *sizes)
-    close(c, a @ b, "c")
+    close(c, a @ b, "the result in c")
     same(traffic.bytes_read, (M * K * across + K * N * down) * 4, "the number of bytes that all programs read")
     same(traffic.bytes_written, M * N * 4, "the number of bytes that all programs write")
 
@@ -66,8 +66,8 @@ def test_one_tile_may_be_larger_than_the_matrices(learner, seed):
     *_, c = multiply(run, learner, a, b, unwritten(3, 5), seed, 16, 8, 4)
     a2, b2 = tensor(seed + 2, 4, 8), tensor(seed + 3, 8, 2)
     *_, c2 = multiply(run, learner, a2, b2, unwritten(4, 2), seed, 4, 2, 8)
-    close(c, a @ b, "c")
-    close(c2, a2 @ b2, "c")
+    close(c, a @ b, "the result in c")
+    close(c2, a2 @ b2, "the result in c")
 
 
 @exercise("matmul_kernel")
@@ -97,7 +97,7 @@ def test_float16_matrices_are_summed_in_float32(learner, seed):
     *_, c = multiply(run, learner, a, b, unwritten(3, 5, dtype=torch.float16), seed, 2, 4, 2)
     long, ones = torch.cat([torch.full((2, 1), 2048.0), torch.ones(2, 40)], 1).half(), torch.ones(41, 1).half()
     *_, counts = multiply(run, learner, long, ones, unwritten(2, 1, dtype=torch.float16), seed, 2, 1, 1)
-    close(c, (a.double() @ b.double()).half(), "c")
+    close(c, (a.double() @ b.double()).half(), "the result in c")
     close(counts, torch.full((2, 1), 2088.0).half(), "2,048 and 40 ones", tol=1e-3)
 
 
@@ -203,7 +203,7 @@ def test_integers_times_their_scales_are_the_matrix(learner, n, sizes, seed):
     """out is x times the transpose of w * scale[:, None], whether or not the blocks divide M, N and K; x, w and scale stay as they are."""
     x, (w, scale) = tensor(seed, n.M, n.K), quantized(seed + 1, n.N, n.K)
     *inputs, out = multiply_integers(run, learner, x, w, scale, seed, *sizes)
-    close(out, right_product(x, w, scale), "out")
+    close(out, right_product(x, w, scale), "the result in out")
     close(inputs, [x, w, scale], "x, w and scale after the launch")
 
 
@@ -217,7 +217,7 @@ def test_a_weight_is_one_byte_and_a_scale_is_read_once(learner, sizes, seed):
     x, (w, scale), (down, across) = tensor(seed, M, K), quantized(seed + 1, N, K), grid_of(M, N, *sizes[:2])
     (*_, out), traffic = multiply_integers(watch, learner, x, w, scale, seed, *sizes)
     with check:
-        close(out, right_product(x, w, scale), "out")
+        close(out, right_product(x, w, scale), "the result in out")
     with check:
         same(traffic.bytes_read, M * K * across * 4 + N * K * down + N * down * 4, "the number of bytes that all programs read")
     with check:
@@ -235,7 +235,7 @@ def test_nothing_behind_the_integers_is_used(learner, sizes, seed):
     *_, out = run(learner, "int8_matmul_kernel", grid_of(5, 9, *sizes[:2]), *longer, 5, 9, 7, seed=seed, **dict(zip(("BM", "BN", "BK"), sizes)))
     *_, small = multiply_integers(run, learner, x[:3, :2].clone(), w[:5, :2].clone(), scale[:5].clone(), seed, 16, 8, 4)
     close(out, torch.cat([right_product(x, w, scale), unwritten(4, 9)]), "the memory from out on")
-    close(small, right_product(x[:3, :2], w[:5, :2], scale[:5]), "out of a single tile")
+    close(small, right_product(x[:3, :2], w[:5, :2], scale[:5]), "the result in out of a single tile")
 
 
 @exercise("int8_matmul_kernel", weight=2)
@@ -248,4 +248,4 @@ def test_float16_inputs_and_integers_are_multiplied_in_float32(learner, seed):
     x[:, 0], x[:, -1], w[:, 0], w[:, -1] = 600, -600, 127, 127
     x, w = x.half(), w.to(torch.int8)
     *_, out = multiply_integers(run, learner, x, w, scale, seed, 2, 4, 2)
-    close(out, right_product(x, w, scale), "out")
+    close(out, right_product(x, w, scale), "the result in out")
