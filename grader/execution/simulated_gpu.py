@@ -25,7 +25,11 @@ MOST_ACCESSES = 10_000  # of one program: one with more is endless
 
 
 class Programs:
-    """Runs the programs of a launch one after the other, each in turns that end with a read, a write, or its end."""
+    """Runs the programs of a launch one after the other, each in turns that end with a read, a write, or its end.
+
+    A process has one launch at a time: a program that nobody lets go on ends when the next one begins."""
+
+    _running: Ranks | None = None
 
     def __init__(
         self, kernel: Callable[..., Any], arguments: Sequence[Any], constants: dict[str, Any], grid: Sequence[int]
@@ -34,7 +38,6 @@ class Programs:
         self.names = list(inspect.signature(kernel).parameters)[1:]  # without tl
         self._kernel, self._constants, self._grid = kernel, constants, grid
         self._arguments = [self._argument(number, each) for number, each in enumerate(arguments)]
-        self._running: Ranks | None = None
 
     def _argument(self, number: int, value: Any) -> Any:
         if isinstance(value, torch.dtype):
@@ -51,17 +54,17 @@ class Programs:
             self._kernel(Language(group._thread, place, self._grid), *self._arguments, **self._constants)
 
         self.stop()
-        self._running = Ranks(program, 1)
-        return self._running.advance(0)
+        Programs._running = Ranks(program, 1)
+        return Programs._running.advance(0)
 
     def advance(self, answer: Tensor | None = None, problem: str = "") -> list[tuple]:
         """Let it go on with the numbers that it waits for, or with a KernelProblem."""
-        assert self._running, "`begin` comes first"
-        return self._running.advance(0, KernelProblem(problem) if problem else answer)
+        assert Programs._running, "`begin` comes first"
+        return Programs._running.advance(0, KernelProblem(problem) if problem else answer)
 
     def stop(self) -> None:
-        if self._running:
-            self._running.stop()
+        if Programs._running:
+            Programs._running.stop()
 
 
 @dataclass
