@@ -18,9 +18,11 @@ The first parameter, tl, has what a kernel may use. The names and meanings are t
     tl.cdiv(a, b)                                           a / b, rounded up
     tl.float32, tl.float16, tl.int32; a.to(dtype), a.dtype, a.shape; + - * / // % < <= > >= == != & | ~; a[:, None], a[None, :]
 
-Without `other`, what a mask leaves out is not defined. Parameters in CAPITALS are constants, and so are the sizes of blocks. The programs
-run in no fixed order. The tests simulate a GPU: it says which program reads or writes outside of a tensor, or what another one writes, and
-it counts the bytes. A number that several programs read, or that one reads twice, counts each time. Numbers that are masked do not count.
+Without `other`, what a mask leaves out is not defined. tl.store converts to the dtype of the tensor. Parameters in CAPITALS are constants,
+and so are the sizes of blocks. Python's if, for, while, range, min and max work with single numbers, such as program_id. The programs run
+in no fixed order. The tests run kernels on a simulated GPU. It reports a program that reads or writes outside of a tensor, or that reads or
+writes what another one writes, and it counts bytes. A number that is read twice, by one program or by two, counts twice. Masked numbers do
+not count.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ from __future__ import annotations
 def add_kernel(tl, x, y, out, n: int, BLOCK: int) -> None:
     """Write x + y to out. The three have n numbers each; what lies behind them in memory is neither read nor written.
 
-    The grid is (⌈n / BLOCK⌉,): each program adds BLOCK numbers, and the last one those that are left. Each number of x and y is read once,
-    and each number of out is written once.
+    The grid is (⌈n / BLOCK⌉,): program p adds the BLOCK numbers from p * BLOCK on, and the last one those that are left. Each number of x
+    and y is read once, and each number of out is written once.
     """
     # TODO 1: compute the places of this program's block, and a mask that is True where they are below n
     # TODO 2: read both blocks, add them, and write the sum
@@ -139,7 +141,8 @@ def grouped_place(program: int, n_rows: int, n_columns: int, group: int) -> tupl
 
     Row by row, the programs that run at the same time read one row of a, and all columns of b. In this order they share more: the tiles are
     taken in bands of `group` rows. Within a band they go column by column, and within a column from the top down. The last band has the rows
-    that are left, if `group` does not divide n_rows. With group 1 this is row by row. Each tile is computed by one program.
+    that are left, if `group` does not divide n_rows. With group 1 this is row by row. Each tile is computed by one program. With n_rows = 3,
+    n_columns = 2 and group = 2, the programs 0 to 5 compute (0, 0), (1, 0), (0, 1), (1, 1), (2, 0) and (2, 1).
     """
     # TODO 1: find the band: how many programs does a full one have?
     # TODO 2: find how many rows this band has, and the place within it
@@ -242,9 +245,9 @@ def int8_matmul_kernel(tl, x, w, scale, out, M: int, N: int, K: int, BM: int, BN
 
 
 def roofline(flops: float, bytes_moved: float, peak_flops: float, bandwidth: float) -> tuple[float, str]:
-    """Return the least time that a GPU needs for a computation, in seconds, and what it waits for: "compute" or "memory".
+    """Return how long a GPU needs at best for a computation, in seconds, and what it waits for: "compute" or "memory".
 
-    The computation has `flops` operations and moves `bytes_moved` bytes between memory and the processors. The GPU does at most peak_flops
+    The computation has `flops` operations and moves `bytes_moved` bytes between memory and the processors; either may be 0. The GPU does at most peak_flops
     operations and moves at most `bandwidth` bytes a second, and can do both at the same time. So the time is that of the slower of the two;
     if both take equally long, it is "compute".
     """

@@ -173,18 +173,26 @@ def test_the_longer_time_counts(learner, seed):
     more = 1 + seed / 10000
     few_bytes, many_bytes = learner.roofline(4e12 * more, 1e9, 2e12, 1e9), learner.roofline(4e12, 5e9 * more, 2e12, 1e9)
     slow_memory, slow_processors = learner.roofline(4e12, 1e9, 2e12, 2e8 / more), learner.roofline(4e12, 1e9, 1e12 / more, 1e9)
-    close(few_bytes, (2.0 * more, "compute"), "the time and what it waits for, with few bytes,")
-    close(many_bytes, (5.0 * more, "memory"), "the time and what it waits for, with many bytes,")
-    close(slow_memory, (5.0 * more, "memory"), "the time and what it waits for, with a slow memory,")
-    close(slow_processors, (4.0 * more, "compute"), "the time and what it waits for, with slow processors,")
+    close(few_bytes, (2.0 * more, "compute"), "the result for few bytes")
+    close(many_bytes, (5.0 * more, "memory"), "the result for many bytes")
+    close(slow_memory, (5.0 * more, "memory"), "the result for a slow memory")
+    close(slow_processors, (4.0 * more, "compute"), "the result for slow processors")
+
+
+@exercise("roofline")
+def test_there_may_be_no_operations_or_no_bytes(learner):
+    """A computation may have no operations, or move no bytes."""
+    no_bytes, no_flops = learner.roofline(300.0, 0.0, 100.0, 20.0), learner.roofline(0.0, 60.0, 100.0, 20.0)
+    close(no_bytes, (3.0, "compute"), "the result without bytes")
+    close(no_flops, (3.0, "memory"), "the result without operations")
 
 
 @exercise("roofline")
 def test_equal_times_are_compute(learner):
     """If both take equally long, it is "compute"."""
     equal, a_little_more = learner.roofline(300.0, 60.0, 100.0, 20.0), learner.roofline(300.0, 61.0, 100.0, 20.0)
-    close(equal, (3.0, "compute"), "the time and what it waits for, if both take 3 seconds,")
-    close(a_little_more, (3.05, "memory"), "the time and what it waits for, if memory takes a little longer,")
+    close(equal, (3.0, "compute"), "the result where both take 3 seconds")
+    close(a_little_more, (3.05, "memory"), "the result where memory takes a little longer")
 
 
 @exercise("roofline")
@@ -197,5 +205,5 @@ def test_a_product_with_one_row_waits_for_memory(learner, n):
     M, N, K = 100 * n.M, 100 * n.N, n.K
     many_flops, many_bytes = 2 * M * N * K, 2 * (M * K + N * K + M * N)
     small, large = learner.roofline(few_flops, few_bytes, peak, bandwidth), learner.roofline(many_flops, many_bytes, peak, bandwidth)
-    close(small, (few_bytes / bandwidth, "memory"), "the time and what it waits for, of a product with one row,")
-    close(large, (many_flops / peak, "compute"), "the time and what it waits for, of a product with many rows,")
+    close(small, (few_bytes / bandwidth, "memory"), "the result for a product with one row")
+    close(large, (many_flops / peak, "compute"), "the result for a product with many rows")

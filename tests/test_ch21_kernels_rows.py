@@ -178,9 +178,10 @@ def test_logits_that_fill_the_block_or_are_one(learner):
 @example(columns=5, seed=0)
 def test_large_logits_and_minus_infinity(learner, columns, seed):
     """Logits may be large, positive or negative, and some of a row may be -inf, also in a row that is ignored."""
-    logits = tensor(seed, 4, columns, scale=3) + torch.tensor([300.0, -1200.0, 0.0, 0.0])[:, None]
-    logits[2:, ::2] = -INF
-    targets = torch.tensor([seed % columns, columns - 1, 1, -100])
+    logits = tensor(seed, 5, columns, scale=3) + torch.tensor([300.0, -1200.0, 0.0, 0.0, 0.0])[:, None]
+    logits[2:4, ::2] = -INF
+    logits[4, 0] = 300  # the probability of every other class is 0 in float32, and its loss is not inf
+    targets = torch.tensor([seed % columns, columns - 1, 1, -100, 1 + seed % (columns - 1)])
     check_rows(launched(learner, logits, targets, 16, seed), logits, targets, "of large logits and of -inf", tol=1e-4)
 
 
