@@ -129,7 +129,8 @@ def _brought_back(results: dict[str, list[Result]]) -> str:
 
 def _attention(results: Sequence[Result]) -> str:
     worst = min(share for each in results for share in each.recall)
-    shares = f"at least {_percent(worst)} of its answers are right, with every number of pairs and every seed"
+    least = "all" if worst == 1 else f"at least {_percent(worst)}"
+    shares = f"{least} of its answers are right, with every number of pairs and every seed"
     if worst > LEARNED:
         return f"Attention does not forget: {shares}."
     return f"Of attention, {shares}. It has not learned recall with every seed; more --steps may help."
