@@ -129,7 +129,7 @@ def _brought_back(results: dict[str, list[Result]]) -> str:
 
 def _attention(results: Sequence[Result]) -> str:
     worst = min(share for each in results for share in each.recall)
-    least = "all" if worst == 1 else f"at least {_percent(worst)}"
+    least = "all" if worst == 1 else f"at least {int(100 * worst + 1e-6)} %"
     shares = f"{least} of its answers are right, with every number of pairs and every seed"
     if worst > LEARNED:
         return f"Attention does not forget: {shares}."
