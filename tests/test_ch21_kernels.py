@@ -142,7 +142,9 @@ def test_rows_of_large_numbers_and_of_minus_infinity(learner, columns, seed):
     x = tensor(seed, 5, columns, scale=3) + torch.tensor([0.0, 300.0, -1200.0, 0.0, -30000.0])[:, None]
     x[3, 1:] = -float("inf")
     x[1, seed % columns] = -float("inf")
-    close(softmax_of(learner, x, 16, seed), torch.softmax(x, 1), "the result in out for rows of large numbers and of -inf", tol=1e-4)
+    out, right = softmax_of(learner, x, 16, seed), torch.softmax(x, 1)
+    close(out[:4], right[:4], "the result in out for rows of large numbers and of -inf", tol=1e-4)
+    close(out[4], right[4], "the result in out for a row of numbers near -30000", tol=5e-3)  # which are 0.002 apart in float32
 
 
 @exercise("softmax_kernel", weight=2)
