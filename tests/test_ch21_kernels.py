@@ -26,7 +26,7 @@ def test_every_number_of_out_is_a_sum(learner, n, BLOCK, seed):
     """Each number of out is the sum of the numbers of x and y at the same place. x and y do not change."""
     x, y = tensor(seed, n), tensor(seed + 1, n)
     x_after, y_after, out = run(learner, "add_kernel", grid_of(n, BLOCK), x, y, unwritten(n), n, seed=seed, BLOCK=BLOCK)
-    close(out, x + y, "out")
+    close(out, x + y, "the result in out")
     same(x_after, x, "x after the launch")
     same(y_after, y, "y after the launch")
 
@@ -40,7 +40,7 @@ def test_what_lies_behind_the_vectors_is_left_alone(learner, n, BLOCK, behind, s
     """Each of the n numbers of x and y is read once, and each number of out is written once. What lies behind them in memory is neither read nor written."""
     x, y = tensor(seed, n + behind), tensor(seed + 1, n + behind)
     (_, _, out), traffic = watch(learner, "add_kernel", grid_of(n, BLOCK), x, y, unwritten(n + behind), n, seed=seed, BLOCK=BLOCK)
-    close(out, torch.cat([(x + y)[:n], unwritten(behind)]), f"out, with {behind} more numbers behind it,")
+    close(out, torch.cat([(x + y)[:n], unwritten(behind)]), f"the result in out, with {behind} more numbers behind it,")
     same(traffic.bytes_read, 2 * n * 4, "the bytes that all programs read")
     same(traffic.bytes_written, n * 4, "the bytes that all programs write")
 
@@ -54,7 +54,7 @@ def test_the_last_block_may_be_full_or_the_only_one(learner):
         for n, BLOCK in cases
     ]
     for (n, BLOCK), out in zip(cases, got):
-        close(out, tensor(1, n) + tensor(2, n), f"out for n = {n} and BLOCK = {BLOCK}")
+        close(out, tensor(1, n) + tensor(2, n), f"the result in out for n = {n} and BLOCK = {BLOCK}")
 
 
 @exercise("add_kernel")
@@ -65,7 +65,7 @@ def test_each_program_adds_a_block(learner, n, seed):
     """Each program adds BLOCK numbers, and the last one those that are left."""
     x, y, BLOCK = tensor(seed, n), tensor(seed + 1, n), 4
     (_, _, out), traffic = watch(learner, "add_kernel", grid_of(n, BLOCK), x, y, unwritten(n), n, seed=seed, BLOCK=BLOCK)
-    close(out, x + y, "out")
+    close(out, x + y, "the result in out")
     written = [0] * grid_of(n, BLOCK)[0]
     for access in traffic.accesses:
         written[access.program[0]] += len(access.at) if access.kind == "store" else 0
@@ -95,7 +95,7 @@ def test_each_row_gets_its_softmax(learner, n, seed):
     """Each row of out is the softmax of the same row of x. x does not change."""
     x = tensor(seed, n.rows, n.columns)
     x_after, out = run(learner, "softmax_kernel", (n.rows,), x, unwritten(n.rows, n.columns), n.columns, n.columns, seed=seed, BLOCK=32)
-    close(out, torch.softmax(x, 1), "out")
+    close(out, torch.softmax(x, 1), "the result in out")
     same(x_after, x, "x after the launch")
 
 
@@ -108,7 +108,7 @@ def test_each_number_is_read_once(learner, n, seed):
     (_, out), traffic = watch(learner, "softmax_kernel", (n.rows,), x, unwritten(n.rows, n.columns), n.columns, n.columns, seed=seed, BLOCK=32)
     same(traffic.bytes_read, x.numel() * 4, "the bytes that all programs read")
     same(traffic.bytes_written, x.numel() * 4, "the bytes that all programs write")
-    close(out, torch.softmax(x, 1), "out")
+    close(out, torch.softmax(x, 1), "the result in out")
 
 
 @exercise("softmax_kernel", weight=2)
@@ -130,7 +130,7 @@ def test_a_row_may_fill_its_block_or_have_one_number(learner):
     cases = [(4, 4), (1, 8), (1, 1), (5, 8)]
     got = [softmax_of(learner, tensor(columns, 3, columns), BLOCK) for columns, BLOCK in cases]
     for (columns, BLOCK), out in zip(cases, got):
-        close(out, torch.softmax(tensor(columns, 3, columns), 1), f"out for columns = {columns} and BLOCK = {BLOCK}")
+        close(out, torch.softmax(tensor(columns, 3, columns), 1), f"the result in out for columns = {columns} and BLOCK = {BLOCK}")
 
 
 @exercise("softmax_kernel", weight=2)
@@ -142,7 +142,7 @@ def test_rows_of_large_numbers_and_of_minus_infinity(learner, columns, seed):
     x = tensor(seed, 4, columns, scale=3) + torch.tensor([0.0, 300.0, -1200.0, 0.0])[:, None]
     x[3, 1:] = -float("inf")
     x[1, seed % columns] = -float("inf")
-    close(softmax_of(learner, x, 16, seed), torch.softmax(x, 1), "out for rows of large numbers and of -inf", tol=1e-4)
+    close(softmax_of(learner, x, 16, seed), torch.softmax(x, 1), "the result in out for rows of large numbers and of -inf", tol=1e-4)
 
 
 @exercise("softmax_kernel", weight=2)
@@ -154,8 +154,8 @@ def test_float16_rows_are_computed_in_float32(learner, columns, seed):
     x = (tensor(seed, 3, columns, scale=0.5) + torch.linspace(-9, 0, columns)).half()
     x[2] = torch.linspace(60000, -60000, columns)
     out, right = softmax_of(learner, x, 16, seed), torch.softmax(x.float(), 1)
-    close(out, right.half(), "out")
-    close(out[:2].float() / right[:2], torch.ones(2, columns), "out divided by the softmax in float32", tol=1e-3)
+    close(out, right.half(), "the result in out")
+    close(out[:2].float() / right[:2], torch.ones(2, columns), "the result in out divided by the softmax in float32", tol=1e-3)
 
 
 def norm_of(x, weight, eps):
@@ -177,7 +177,7 @@ def test_each_row_is_divided_by_its_root_mean_square(learner, n, seed):
     x_after, weight_after, out = run(
         learner, "rms_norm_kernel", (n.rows,), x, weight, unwritten(n.rows, n.columns), n.columns, 1e-6, seed=seed, BLOCK=32
     )
-    close(out, norm_of(x, weight, 1e-6), "out")
+    close(out, norm_of(x, weight, 1e-6), "the result in out")
     same(x_after, x, "x after the launch")
     same(weight_after, weight, "weight after the launch")
 
@@ -193,7 +193,7 @@ def test_a_norm_reads_each_number_once(learner, n, seed):
     )
     same(traffic.count_bytes("load", "x"), x.numel() * 4, "the bytes of x that all programs read")
     same(traffic.bytes_written, x.numel() * 4, "the bytes that all programs write")
-    close(out, norm_of(x, weight, 1e-6), "out")
+    close(out, norm_of(x, weight, 1e-6), "the result in out")
 
 
 @exercise("rms_norm_kernel", weight=2)
@@ -206,7 +206,7 @@ def test_eps_is_added_under_the_root(learner, columns, seed):
     x[1] = 0
     for eps in (0.3, 4.0):
         out = rms_norm_of(learner, x, weight, eps, 16, seed)
-        close(out, norm_of(x, weight, eps), f"out with eps = {eps}")
+        close(out, norm_of(x, weight, eps), f"the result in out with eps = {eps}")
 
 
 @exercise("rms_norm_kernel")
@@ -216,7 +216,7 @@ def test_a_norm_of_rows_that_fill_the_block_or_have_one_number(learner):
     inputs = [(tensor(columns, 3, columns), tensor(columns + 1, columns)) for columns, _ in cases]
     got = [rms_norm_of(learner, x, weight, 1e-5, BLOCK) for (x, weight), (_, BLOCK) in zip(inputs, cases)]
     for (x, weight), (columns, BLOCK), out in zip(inputs, cases, got):
-        close(out, norm_of(x, weight, 1e-5), f"out for columns = {columns} and BLOCK = {BLOCK}")
+        close(out, norm_of(x, weight, 1e-5), f"the result in out for columns = {columns} and BLOCK = {BLOCK}")
 
 
 @exercise("rms_norm_kernel", weight=2)
@@ -228,4 +228,4 @@ def test_float16_norms_are_computed_in_float32(learner, columns, seed):
     x, weight = tensor(seed, 3, columns).half(), tensor(seed + 1, columns).half()
     x[1] *= 1000
     x[2] *= 1e-3
-    close(rms_norm_of(learner, x, weight, 1e-8, 16, seed), norm_of(x, weight, 1e-8), "out")
+    close(rms_norm_of(learner, x, weight, 1e-8, 16, seed), norm_of(x, weight, 1e-8), "the result in out")

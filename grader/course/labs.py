@@ -76,12 +76,16 @@ class Lab:
 
 
 def list_labs() -> dict[str, Lab]:
-    """Return the labs by name, in the order of the course. A handout has those of its own lessons."""
+    """Return the labs by name, in the order of the course. A handout has those of its own lessons. LabProblem if two
+    have the same name."""
     found: dict[str, Lab] = {}
     for chapter in load_syllabus().chapters:
         path = EXERCISES / f"{chapter.name}.md"
-        if path.is_file():
-            found |= {match[1]: _read_lab(chapter, *match.groups()) for match in LAB.finditer(read_source(path))}
+        for match in LAB.finditer(read_source(path)) if path.is_file() else ():
+            if other := found.get(match[1]):
+                both = f"{other.chapter.name}.md and {chapter.name}.md"
+                raise LabProblem(f"{both} both have a lab {match[1]}; rename one of them")
+            found[match[1]] = _read_lab(chapter, *match.groups())
     return found
 
 

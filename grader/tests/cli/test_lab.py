@@ -75,6 +75,11 @@ def test_a_lab_without_a_part_names_its_lesson(tmp_path, monkeypatch, part):
         write_lesson(tmp_path, monkeypatch, LESSON.replace(part, ""))
 
 
+def test_two_labs_of_the_same_name_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(LabProblem, match="both have a lab heads; rename one of them"):
+        write_lesson(tmp_path, monkeypatch, LESSON + LESSON)
+
+
 def test_a_prediction_is_kept_and_then_what_was_found_is_shown(kit):
     name, lab = next(iter(list_labs().items()))
     found, expected = lab.found.split("\n")[0][:20], "the second one, by a tenth"

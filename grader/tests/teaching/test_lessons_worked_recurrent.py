@@ -194,6 +194,17 @@ def test_how_large_a_state_is(ours):
         assert shows(each, one[name] / 2**20) and shows(together, total / 2**30 if "GiB" in together else total / 2**20)
 
 
+def test_the_bytes_of_the_three_models(ours):
+    width, heads, layers = 64, 2, 4
+    state = 4 * sum(each.numel() for each in ours.GatedDeltaNet(width, heads).new_state(1))
+    lengths = [numbers(head)[0] for head in header("Try it")[1:]]
+    caches = [ours.kv_cache_bytes(1, heads, width // heads, int(length), bytes_per_value=4) for length in lengths]
+    with_attention = {"attention": layers, "recurrent": 0, "hybrid": 1}
+    for name, *cells in table("Try it"):
+        for cell, cache in zip(cells, caches, strict=True):
+            assert shows(cell, with_attention[name] * cache + (layers - with_attention[name]) * state)
+
+
 def test_the_pictures_show_what_their_texts_say(ours):
     log_decay = torch.tensor([math.log(pictures.FACTORS.get(word, pictures.OTHER_FACTOR)) for word in pictures.TEXT])
     left = ours.segment_sums(log_decay).exp()
