@@ -3,9 +3,9 @@
 A kernel is a function that a GPU runs many times at once, as programs that differ in their place in a grid. It has no tensors. A tensor
 arrives as a pointer to its first number, whose rows lie one after the other in memory, and a program reads and writes blocks of numbers:
 
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)      the places of this program's block
-    block = tl.load(x + i, mask=i < n, other=0.0)           reads them; where the mask is False it reads nothing and gives `other`
-    tl.store(out + i, block * 2, mask=i < n)                writes them
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)     the places of this program's block
+    block = tl.load(x + at, mask=at < n, other=0.0)         reads them; where the mask is False it reads nothing and gives `other`
+    tl.store(out + at, block * 2, mask=at < n)              writes them
 
 The first parameter, tl, has what a kernel may use. The names and meanings are those of triton.language:
 

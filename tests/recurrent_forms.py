@@ -27,21 +27,21 @@ def delta_by_hand(q, k, v, beta, log_decay=None, state=None):
 
 def scan_by_hand(x, dt, A, B, C, D, state=None):
     """Output and last state of the selective scan, position by position."""
-    h = x.new_zeros(x.size(0), *A.shape) if state is None else state
+    memory = state if state is not None else x.new_zeros(len(x), *A.shape)
     outputs = []
     for t in range(x.size(1)):
         step = dt[:, t, :, None]
-        h = (step * A).exp() * h + step * B[:, t, None] * x[:, t, :, None]
-        outputs.append(torch.einsum("bdn,bn->bd", h, C[:, t]) + D * x[:, t])
-    return torch.stack(outputs, dim=1), h
+        memory = (step * A).exp() * memory + step * B[:, t, None] * x[:, t, :, None]
+        outputs.append(torch.einsum("bdn,bn->bd", memory, C[:, t]) + D * x[:, t])
+    return torch.stack(outputs, dim=1), memory
 
 
 def convolution_by_hand(x, weight, state=None):
     """Output and last inputs of the short convolution, one column of the weight after the other."""
-    (B, T, D), width = x.shape, weight.size(1)
-    inputs = torch.cat([x.new_zeros(B, width - 1, D) if state is None else state, x], dim=1)
+    before, T = weight.size(1) - 1, x.size(1)
+    inputs = torch.cat([x.new_zeros(len(x), before, x.size(2)) if state is None else state, x], dim=1)
     output = torch.zeros_like(x)
-    for j in range(width):
+    for j in range(before + 1):
         output = output + inputs[:, j : j + T] * weight[:, j]
     return output, inputs[:, T:]
 

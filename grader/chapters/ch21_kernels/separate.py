@@ -47,8 +47,8 @@ def add_softmax_kernel(tl: Any, x: Any, y: Any, out: Any, columns: int, BLOCK: i
     """Write the softmax of x + y: the sum is never in memory."""
     at, inside = row_places(tl, columns, BLOCK)
     row = tl.load(x + at, mask=inside, other=-float("inf")) + tl.load(y + at, mask=inside, other=0.0)
-    e = tl.exp(row - tl.max(row, axis=0))
-    tl.store(out + at, e / tl.sum(e, axis=0), mask=inside)
+    powers = tl.exp(row - tl.max(row, axis=0))
+    tl.store(out + at, powers / tl.sum(powers, axis=0), mask=inside)
 
 
 def softmax_in_steps(x: Tensor, BLOCK: int) -> tuple[Tensor, dict[str, Traffic]]:

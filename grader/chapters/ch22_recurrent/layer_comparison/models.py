@@ -98,13 +98,13 @@ class Memory:
 
 def read(model: nn.Module, ids: Tensor, memory: Memory) -> Tensor:
     """The logits of the position after these: ids (B, T) -> (B, V). The memory then has these positions too."""
-    x = model.token_emb(ids)  # (B, T, D)
+    stream = model.token_emb(ids)  # (B, T, D)
     for number, block in enumerate(model.blocks):
         before = memory.layers[number]
         if isinstance(before, KeptCache):
-            mixed = block.attn(block.ln1(x), before)
+            mixed = block.attn(block.ln1(stream), before)
         else:
-            mixed, memory.layers[number] = block.attn.step(block.ln1(x), before)
-        x = x + mixed
-        x = x + block.ffn(block.ln2(x))
-    return model.lm_head(model.ln_f(x[:, -1]))
+            mixed, memory.layers[number] = block.attn.step(block.ln1(stream), before)
+        stream = stream + mixed
+        stream = stream + block.ffn(block.ln2(stream))
+    return model.lm_head(model.ln_f(stream[:, -1]))
