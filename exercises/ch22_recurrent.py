@@ -84,7 +84,7 @@ def segment_sums(log_decay: Tensor) -> Tensor:
     -inf, and the others are as without it. No loop runs over the positions: the number of torch operations does not
     grow with T.
     """
-    # TODO 1: repeat log_decay in every column: entry (t, s) is log_decay at t, for all s
+    # TODO 1: repeat log_decay side by side: row t has log_decay at t in every column
     # TODO 2: set the entries with t <= s to 0: they are not in the sums of column s
     # TODO 3: add up along each column
     # TODO 4: set the entries above the diagonal to -inf
@@ -148,7 +148,7 @@ def delta_rule(
     S begins as `state`, or as zeros if it is None; the state that is returned is S after the last position. Without
     log_decay, nothing decays, as if it were 0 everywhere. Keys are taken as they are, of any length. If k_t has length
     1 and beta_t is 1, S returns v_t for the key k_t afterwards, and for keys at right angles to k_t it returns what it
-    returned after the decay.
+    returned between decay and correction.
     """
     # TODO 1: without a state, begin with zeros
     # TODO 2: for each position, decay the state; subtract what it returns for the key from the value
@@ -177,13 +177,14 @@ def delta_rule_chunked(
     where S is the state before the chunk, segment(t, s) is that of decayed_attention, and since_t is the sum of
     log_decay from the beginning of the chunk up to t, with t. With all rows of a chunk known, the chunk's outputs and
     its last state are those of decayed_attention_chunked for the values u. Nothing of size T × T is made: for a given
-    chunk, memory grows in proportion to T. The number of torch operations grows with T / chunk + chunk, not with T.
+    chunk, memory grows in proportion to T. The number of torch operations grows in proportion to T / chunk; solving the
+    systems of all chunks together may take `chunk` more.
 
     exp is taken of numbers up to 0 only, so outputs, state and gradients are finite for every log_decay from -inf to 0.
     Raises a ValueError that names chunk if it is below 1.
     """
     # TODO 1: check chunk; without a state, begin with zeros; without log_decay, use zeros
-    # TODO 2: for each chunk, compute the segment sums, and the sums from its beginning, as in decayed_attention_chunked
+    # TODO 2: for each chunk, compute the segment sums, and since: the sums from its beginning up to and with each position
     # TODO 3: make the right side, and the part of the system that is below the diagonal
     # TODO 4: solve for u; torch.linalg.solve_triangular can take the ones on the diagonal for granted
     # TODO 5: compute outputs and the new state as in decayed_attention_chunked, with u for the values
