@@ -58,7 +58,7 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def linear_attention_step(
     q: Tensor, k: Tensor, v: Tensor, state: tuple[Tensor, Tensor] | None
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """One position of linear_attention, with a state in place of the earlier positions: returns (output, state).
+    """One position of linear_attention, with a state instead of the earlier positions: returns (output, state).
 
     q, k (B, H, d) and v (B, H, d_v) belong to one position, so they have no axis T. The output is (B, H, d_v). The
     state is a pair: S (B, H, d, d_v), the sum of φ(k_s) v_sᵀ over all positions so far, and z (B, H, d), the sum of

@@ -27,7 +27,7 @@ MOST_ACCESSES = 10_000  # of one program: one with more is endless
 class Programs:
     """Runs the programs of a launch one after the other, each in turns that end with a read, a write, or its end.
 
-    A process has one launch at a time: a program that nobody lets go on ends when the next one begins."""
+    A process has one launch at a time: a program that is not continued ends when the next one begins."""
 
     _running: Ranks | None = None
 

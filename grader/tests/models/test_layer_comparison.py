@@ -95,10 +95,10 @@ def test_each_question_is_a_key_of_the_text_and_its_answer_the_value(pairs):
     asked = min(pairs, QUESTIONS)
     assert ids.shape == (5, 2 * (pairs + asked)) and targets.shape == (5, pairs + asked)
     for row, answers in zip(ids.view(5, -1, 2).tolist(), targets.tolist()):
-        told, questions = dict(row[:pairs]), row[pairs:]
-        assert len(told) == pairs and all(key < KEYS <= value < KEYS + VALUES for key, value in told.items())
+        shown, questions = dict(row[:pairs]), row[pairs:]
+        assert len(shown) == pairs and all(key < KEYS <= value < KEYS + VALUES for key, value in shown.items())
         assert len({key for key, _ in questions}) == asked and all(mark == ASK for _, mark in questions)
-        assert answers == [IGNORED] * pairs + [told[key] for key, _ in questions]
+        assert answers == [IGNORED] * pairs + [shown[key] for key, _ in questions]
 
 
 def test_the_number_of_pairs_grows_at_first_and_then_is_one_of_the_tested():

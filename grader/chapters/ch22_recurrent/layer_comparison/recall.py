@@ -61,8 +61,8 @@ def draw_texts(pairs: int, texts: int, generator: torch.Generator) -> tuple[Tens
     values = KEYS + torch.randint(VALUES, (texts, pairs), generator=generator)
     asked = torch.rand(texts, pairs, generator=generator).argsort(1)[:, :QUESTIONS]
     questions, answers = keys.gather(1, asked), values.gather(1, asked)
-    told = torch.stack([keys, values], 2).flatten(1)
-    ids = torch.cat([told, torch.stack([questions, torch.full_like(questions, ASK)], 2).flatten(1)], 1)
+    shown = torch.stack([keys, values], 2).flatten(1)
+    ids = torch.cat([shown, torch.stack([questions, torch.full_like(questions, ASK)], 2).flatten(1)], 1)
     return ids, torch.cat([torch.full_like(values, IGNORED), answers], 1)
 
 
