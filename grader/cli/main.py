@@ -31,6 +31,7 @@ GROUPS = {  # for whom a command is: its name, and where its function, or its gr
         "book": "book:book", "walk": "explore:walk", "lab": "explore:lab", "measure": "explore:measure",
         "again": "again:again", "hunt": "hunt:hunt", "try-test": "try_test:try_test", "lsp": "lsp:lsp",
         "tutor": "tutor:tutor", "report": "report:report", "update": "update:update", "doctor": "doctor:doctor",
+        "stop": "stop:stop",
     },
     "Train and use models of your own parts": {
         "progress": "progress:progress", "train": "train:train", "play": "play:play", "compare": "compare:compare",

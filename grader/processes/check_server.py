@@ -1,10 +1,11 @@
 """The server behind `headway check`, the watch and the pictures: `python -m grader.processes.check_server [--idle
-SECONDS] [--prestarted] [--once]`."""
+SECONDS] [--prestarted] [--once] [--stay SESSION CONDITIONS]`."""
 
 from __future__ import annotations
 
 from functools import partial
 
+from grader.processes import kept_server
 from grader.processes.job import CheckJob, Job, PictureJob
 from grader.processes.server_process import main
 from grader.processes.service import Service
@@ -13,15 +14,27 @@ from grader.system.kernel import use_huge_pages
 
 def service(fork: bool, options: list[str]) -> Service:
     from grader.processes.check_run import check, draw, preload_exercise
+    from grader.processes.preloaded import prepare_for_more
 
     class CheckService(Service):
+        first: CheckJob | None = None
+
         def before_first_run(self, job: Job) -> None:
             if isinstance(job, CheckJob):
+                self.first = self.first or job
                 preload_exercise(job, self.once)
 
         def at_rest(self) -> None:
+            if self.stays_under and self.once:  # after its first run, for which somebody waited
+                self.once = False
+                prepare_for_more()
+                if self.first:
+                    preload_exercise(self.first, self.once)
             if fork and not self.once:
                 use_huge_pages()  # takes 0.4 s the first time, and 4 ms later
+
+        def is_wanted(self) -> bool:
+            return not self.stays_under or kept_server.is_this_one()
 
     return CheckService({CheckJob: partial(check, fork=fork), PictureJob: partial(draw, fork=fork)})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -10,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from grader.course.syllabus import ROOT
+from grader.processes import kept_server
 from grader.processes.job import Job, decode, moved_to_worker, read, request
 from grader.processes.prestarted import python_process
 
 CONNECT_SECONDS = 2.0
 ACCEPT_SECONDS = 5.0
+PREPARING_SECONDS = 20.0  # of a server that stays, after its first run on a busy machine
 DOCTOR = "`headway doctor` may find the reason"
 
 
@@ -31,7 +34,7 @@ class Address:
     port: int
     token: str
 
-    def ask(self, job: Job) -> socket.socket:
+    def ask(self, job: Job, seconds: float = ACCEPT_SECONDS) -> socket.socket:
         """A socket from which messages come (`job.read`); closing it stops the run. NoServer if the job is not
         accepted."""
         try:
@@ -39,7 +42,7 @@ class Address:
         except OSError:
             raise NoServer("") from None
         try:
-            sock.settimeout(ACCEPT_SECONDS)
+            sock.settimeout(seconds)
             sock.sendall(request(job, self.token))
             if "accepted" not in decode(_line(sock)):
                 raise NoServer("")
@@ -148,10 +151,35 @@ class AnyServer:
                 return
             except NoServer:  # before the first message
                 self.close()
-        self.own = ServerProcess("--once")
+        else:
+            for address in _kept_servers():
+                with contextlib.suppress(NoServer), address.ask(job, PREPARING_SECONDS) as sock:
+                    yield from read(sock)
+                    return
+        if self.own is None:
+            self.own = ServerProcess("--once")
         yield from self.own.answers(job)
 
     def close(self) -> None:
         if self.own is not None:
             self.own.end()
             self.own = None
+
+
+def _kept_servers() -> Iterator[Address]:
+    """The server that stays for this folder; if it refuses the job, or there is none, a new one."""
+    if not kept_server.is_possible():
+        return
+    conditions = kept_server.conditions()
+    if kept := kept_server.find():
+        if kept.conditions != conditions:  # another terminal may be waiting for it
+            return
+        yield Address(kept.port, kept.token)
+        kept_server.stop()
+    with contextlib.suppress(NoServer):
+        with kept_server.only_one_starts() as alone:
+            if not alone or kept_server.find():
+                return
+            stay = ["--stay", str(os.getsid(0)), conditions, "--idle", str(kept_server.IDLE_SECONDS)]
+            address = ServerProcess("--once", *stay).address()
+        yield address

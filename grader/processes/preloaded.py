@@ -34,11 +34,16 @@ def load_kit(once: bool = False) -> None:
     sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # what is printed here is discarded
     use_headway_profile()
     if not once:
-        gc.freeze()  # hypothesis collects garbage when it first draws, which then takes no time
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # hypothesis misses the references of objects that are frozen
-            warm()
-        keep_for_forks()
+        prepare_for_more()
+
+
+def prepare_for_more() -> None:
+    """Do what saves time only if several jobs come."""
+    gc.freeze()  # hypothesis collects garbage when it first draws, which then takes no time
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # hypothesis misses the references of objects that are frozen
+        warm()
+    keep_for_forks()
 
 
 def run_job(job: Job, sock: socket.socket, call_watch: CallWatch, runners: Mapping[type[Job], Runner]) -> None:

@@ -76,6 +76,7 @@ class Server:
             if self.runs:
                 last_run = now
             self.open = self.open and now - last_run < self.service.idle_seconds
+            self.open = self.open and (not self.rested or self.service.is_wanted())
 
     def _due(self) -> Iterator[Callable[[], None]]:
         """What to do next; waits for an event or for a short time. A deadline counts only after all messages that have

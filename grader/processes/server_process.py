@@ -1,7 +1,8 @@
 """A server's process, from its start to its end.
 
-Its standard input is its lifeline: it closes when the process that started the server has ended. Its first line of
-output is its address, or the reason why it did not start.
+Its standard input is its lifeline: it closes when the process that started the server has ended. A server that stays
+(kept_server.py) lives as long as the session of its terminal. A server's first line of output is its address, or the
+reason why it did not start.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO
 
+from grader.processes import kept_server
 from grader.processes.job import encode
 from grader.processes.prestarted import NeverReady, PrestartingStarter, serve_one_job
 from grader.processes.server import Server
@@ -38,7 +40,10 @@ def main(module: str, make_service: Callable[[bool, list[str]], Service], argume
     parser.add_argument(
         "--prestarted", action="store_true", help="use prestarted processes, as on systems where forking is not safe"
     )
-    parser.add_argument("--once", action="store_true", help="for one run, so load only what it needs")
+    parser.add_argument("--once", action="store_true", help="load only what the first run needs")
+    parser.add_argument(
+        "--stay", nargs=2, metavar=("SESSION", "CONDITIONS"), help="outlive the starting process, but not its session"
+    )
     parser.add_argument(
         "--one-job", type=int, metavar="PORT", help="run as a prestarted process of the server on this port"
     )
@@ -52,8 +57,11 @@ def main(module: str, make_service: Callable[[bool, list[str]], Service], argume
         service.idle_seconds = service.idle_seconds if options.idle is None else options.idle
         service.once = options.once
         try:
+            if options.stay:
+                session, service.stays_under = options.stay
+                lifeline = kept_server.SessionEnd(int(session))
             if fork:
-                _serve_by_forks(service, out, lifeline, options.once)
+                _serve_by_forks(service, out, lifeline)
             else:
                 with contextlib.closing(PrestartingStarter(module, *others, once=options.once)) as reserve:
                     _serve(service, reserve, out, lifeline)
@@ -90,14 +98,15 @@ def _in_a_sentence(problem: Exception) -> str:
     )
 
 
-def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase, once: bool) -> None:
+def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase) -> None:
     """Fork each run from this process, which loads everything first."""
     from grader.processes.forked import ForkingStarter
     from grader.processes.preloaded import load_kit, run_job
 
-    load_kit(once)
+    load_kit(service.once)
     service.loaded()
-    _serve(service, ForkingStarter(service, partial(run_job, runners=service.runners)), out, lifeline)
+    starter = ForkingStarter(service, partial(run_job, runners=service.runners))
+    _serve(service, starter, out, lifeline)
 
 
 def _serve(service: Service, starter: Starter, out: IO[bytes], lifeline: io.RawIOBase) -> None:
@@ -105,7 +114,10 @@ def _serve(service: Service, starter: Starter, out: IO[bytes], lifeline: io.RawI
     server = Server(service, starter, secrets.token_hex(16), lifeline)
     process_tree.adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    staying = contextlib.ExitStack()
     try:
+        if service.stays_under:
+            staying.enter_context(kept_server.published(server.port, server.token, service.stays_under))
         with contextlib.suppress(OSError):  # the starting process has ended already, and the lifeline is closed
             out.write(encode({"port": server.port, "token": server.token}))
             out.close()
@@ -114,6 +126,7 @@ def _serve(service: Service, starter: Starter, out: IO[bytes], lifeline: io.RawI
         pass
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        staying.close()
         server.close()
         process_tree.kill_orphans()
 

@@ -24,7 +24,8 @@ class Service:
     run_seconds: float = 900.0  # for one run
     longest_request: int = 1 << 16  # bytes
     kit_seconds: float = 0.0  # so long the kit counts as unchanged after a look at its files
-    once: bool = False  # only one run will come
+    once: bool = False  # only one run will come, or this is the first of a server that stays
+    stays_under: str = ""  # the conditions of a server that stays when the process that started it has ended
     crashed: str = "the run broke off, also in a separate process: {}"
 
     def loaded(self) -> None:
@@ -41,6 +42,10 @@ class Service:
 
     def at_rest(self) -> None:
         """Called in the server a moment after the last of its runs, when no other one has begun."""
+
+    def is_wanted(self) -> bool:
+        """Asked in the server at rest, every minute: does it go on?"""
+        return True
 
     def close(self) -> None:
         """Called in the server at its end."""

@@ -26,6 +26,7 @@ from grader.course.status import read_course, short_path
 from grader.course.syllabus import EXERCISES, ROOT, TESTS, is_handout, suites_of
 from grader.execution.sandbox import isolation, namespaces
 from grader.models.packages import missing_packages
+from grader.processes import kept_server
 from rich.text import Text
 
 _PROBE = """
@@ -75,6 +76,9 @@ def examine(grading: bool) -> Iterator[Finding]:
     yield Finding("ok", f"Python {platform.python_version()}, {sys.executable}")
     yield from _packages()
     yield _find_other_kit()
+    if kept := kept_server.find():
+        ends = f"it ends after {kept_server.IDLE_SECONDS / 60:g} minutes without use, and with `headway stop`"
+        yield Finding("ok", f"a server waits for your next `headway check` (process {kept.pid}); {ends}")
     if grading:
         yield from _isolation()
     yield from _chapters()

@@ -1,7 +1,8 @@
 """commands: measures how long commands take from their start to their end, in a copy of the kit.
 
-The first ones compute nothing; `headway hunt softmax` hides a mistake and finds what to show; `headway try-test
-softmax` tries a file of tests that finds every known mistake.
+The first ones compute nothing; `headway check softmax` tests correct code, at first and with the server that this
+leaves; `headway hunt softmax` hides a mistake and finds what to show; `headway try-test softmax` tries a file of tests
+that finds every known mistake.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from statistics import median
 from grader.course.syllabus import load_syllabus
 from grader.own_tests.versions import versions_of
 from grader.tests.quality.benchmarks.figures import format_seconds, machine, print_goal
-from grader.tests.quality.benchmarks.workplace import copied_kit, environment
+from grader.tests.quality.benchmarks.workplace import copied_kit, environment, without_markers
 
 GOOD = Path(__file__).parents[2] / "own_tests" / "good" / "softmax.py"
 QUICK: tuple[list[str], ...] = ([], ["--help"], ["list"], ["next"], ["path"], ["hint", "softmax"], ["again"])
 GOAL_QUICK, GOAL_HUNT, GOAL_TRY_TEST = 0.3, 2.0, 5.0  # seconds
+GOAL_FIRST_CHECK, GOAL_NEXT_CHECK = 3.0, 0.3
 
 
 def run(arguments: list[str]) -> int:
@@ -34,6 +36,13 @@ def run(arguments: list[str]) -> int:
         (root / "exercises" / "progress.txt").write_text(f"softmax {points}/{points}\n")
         for words in QUICK:
             _print(root, words, GOAL_QUICK, options.runs)
+        chapter = f"{load_syllabus().exercise('softmax').module}.py"
+        (root / "exercises" / chapter).write_text(without_markers((root / "solutions" / chapter).read_text()))
+        check, stop = ["check", "softmax"], ("stop",)
+        _print(root, check, GOAL_FIRST_CHECK, options.runs, more=" without a server", afterwards=stop)
+        _took(root, check)
+        _print(root, check, GOAL_NEXT_CHECK, options.runs, more=" with the server of the one before")
+        _took(root, [*stop])
         _print(root, ["hunt", "softmax"], GOAL_HUNT, options.runs, afterwards=("hunt", "--give-up"))
         _took(root, ["try-test", "softmax"])  # writes the file
         (root / "exercises" / "my_tests" / "test_softmax.py").write_text(GOOD.read_text())

@@ -68,6 +68,7 @@ def run_in_copy(root: Path, module: str, arguments: list[str]) -> int:
 def environment(root: Path) -> dict[str, str]:
     """Variables for a process that uses this kit, without those that change what a command prints or opens."""
     dropped = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "VISUAL", "EDITOR", "TTY_COMPATIBLE")
-    kept = [name for name in os.environ if name not in dropped and not name.startswith("PYTEST_")]
+    stays = "PYTEST_VERSION"  # with it, no server is left running
+    kept = [name for name in os.environ if name == stays or name not in dropped and not name.startswith("PYTEST_")]
     variables = {name: os.environ[name] for name in kept}
     return variables | {"PYTHONPATH": str(root), "PYTHONIOENCODING": "utf-8", "TERM": "xterm-256color"}
