@@ -5,7 +5,9 @@ Only tests with the mark `@exercise` are affected; the kit's own tests run like 
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import math
 import pickle
 import re
 from collections.abc import Callable
@@ -19,7 +21,7 @@ from grader.execution.target import NoTarget, resolve
 from grader.plugin.pytest_internals import PrintedToPytest, height_of, width_of
 from grader.reproduction.files import FOLDER
 from grader.runner import run_page
-from grader.runner.graded_run import GradedRun
+from grader.runner.graded_run import PAGE_SECONDS, GradedRun
 from grader.runner.graded_tests import GradedTest, NotATest, graded_test
 from grader.runner.judging import Attempt, Judge, judge_of
 from grader.runner.marks import mark_of
@@ -79,7 +81,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--results: there is no folder {Path(option.results).resolve().parent} to write in")
     trial = Trial(target, option.worker, option.whole, option.seed)
     scripts = None if option.results else FOLDER  # a program that reads results runs no script
-    judge = judge_of(trial, course_recordings(), PrintedToPytest(config), chosen=bool(selection), scripts=scripts)
+    seconds = math.inf if option.results else PAGE_SECONDS
+    printed, chosen = PrintedToPytest(config), bool(selection)
+    judge = judge_of(trial, course_recordings(), printed, chosen=chosen, scripts=scripts, page_seconds=seconds)
     config.stash[RUN], config.stash[JUDGE], config.stash[SELECTED] = judge.run, judge, selection
     if getattr(config.option, "tx", None) and not _is_xdist_worker(config):
         config.pluginmanager.register(XdistVerdicts(config))
@@ -309,7 +313,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     run = config.stash[RUN]
     if run.results and not config.option.collectonly:
         page = Page(terminalreporter.write_line, width_of(terminalreporter), height_of(terminalreporter))
-        run_page.print_run(page, run, verbose=config.get_verbosity() > 0)
+        shown = run_page.print_run(page, run, verbose=config.get_verbosity() > 0)
+        with contextlib.suppress(KeyboardInterrupt):
+            run_page.print_search(page, run, shown)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -21,10 +21,12 @@ from grader.processes.preloaded import keep_for_forks, preload
 from grader.processes.report import CONCLUDING_SECONDS, Report
 from grader.processes.shared_tests import first_attempts, map_in_processes
 from grader.reproduction.files import FOLDER
+from grader.runner.graded_run import PAGE_SECONDS
 from grader.runner.graded_tests import GradedTest, NoTests
 from grader.runner.judging import Judge, judge_of
-from grader.runner.run_page import LETTERS, Page, print_result, print_run
+from grader.runner.run_page import LETTERS, Page, print_result, print_run, print_search
 from grader.teaching.show.both_sides import make_picture
+from grader.verdict.diagnosis import Map
 from grader.verdict.recordings import course_recordings
 from grader.verdict.replay import compile_mistakes
 from grader.verdict.results import TestResult
@@ -62,15 +64,20 @@ def check(job: CheckJob, report: Report, fork: bool = True) -> int:
     judge.run.conclude()
     lines.end_row()
     page = Page(lines.write, job.columns, job.lines)
+    failing = [result for result in judge.run.results.values() if result.failures or result.forbidden]
     if judge.run.trial.target.is_own_folder:
-        print_run(page, judge.run)
+        shown = print_run(page, judge.run)
     else:  # practice, which has no points and no next step
-        for result in filter(lambda result: result.failures or result.forbidden, judge.run.results.values()):
+        shown = [result.exercise.name for result in failing]
+        for result in failing:
             print_result(page, result, last=f"For a hint: headway hint {result.exercise.name}")
     report.message(verdict=judge.run.verdict().as_data())
     judge.record_states()
+    if judge.run.searches:
+        print_search(page, judge.run, shown, begun=lambda: report.message(searching=True))
+        report.message(verdict=judge.run.verdict().as_data())
     judge.close()
-    return int(any(result.failures or result.forbidden for result in judge.run.results.values()))
+    return int(bool(failing))
 
 
 def _judge_for(job: CheckJob, report: Report, fork: bool) -> Judge:
@@ -88,8 +95,10 @@ def _judge_for(job: CheckJob, report: Report, fork: bool) -> Judge:
     exercises = load_syllabus().chosen([job.name])
     if job.was_late and len(exercises) == 1:
         trial.short_limit.add(exercises[0].name)
-    each = map_in_processes if fork else map
-    return judge_of(trial, course_recordings(), chosen=True, scripts=FOLDER, map_mistakes=each)
+    each: Map = map_in_processes if fork else map
+    return judge_of(
+        trial, course_recordings(), chosen=True, scripts=FOLDER, map_mistakes=each, page_seconds=PAGE_SECONDS
+    )
 
 
 def _worker_pool(job: CheckJob | PictureJob, fork: bool) -> WorkerPool:

@@ -67,7 +67,8 @@ def moved_to_worker(job: Any) -> Any:
 #   text      pytest's output, a piece at a time
 #   begun     the test that is running now
 #   failed    the first test that failed, as soon as it has: its message
-#   verdict   grader.verdict.results.Verdict as data
+#   verdict   grader.verdict.results.Verdict as data; once more after `searching`
+#   searching the page is complete, but for a known mistake that is still looked for
 #   picture   grader.teaching.show.panels.Picture as data
 #   result    the result of another type of job, as data
 #   again     why the run starts once more, in another process; discard everything before

@@ -43,13 +43,13 @@ def first_attempts(judge: Judge, tests: Sequence[GradedTest], report: Report) ->
     yield from map(attempt, range(done, len(tests)))
 
 
-def map_in_processes(function: Callable[[Any], Any], things: Iterable[Any]) -> list[Any]:
+def map_in_processes(function: Callable[[Any], Any], things: Iterable[Any]) -> Iterable[Any]:
     """Like `map`. A copy of this process would lack the threads that the learner's code has started, and might wait for
     them: then it is one process."""
     things = list(things)
     if len(listdir("/proc/self/task")) > 1:
-        return list(map(function, things))
-    return list(_in_order(lambda place: function(things[place]), len(things)))
+        return map(function, things)
+    return _in_order(lambda place: function(things[place]), len(things))
 
 
 def _free_processors() -> int:

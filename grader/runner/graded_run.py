@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +21,7 @@ from grader.reproduction.example import FailedExample, keep_example
 from grader.reproduction.files import write_repro_script
 from grader.runner.graded_tests import GradedTest
 from grader.verdict import comparing
-from grader.verdict.diagnosis import Map, SearchStopped, diagnose
+from grader.verdict.diagnosis import Map, Search, SearchStopped
 from grader.verdict.explanation import explain_failure
 from grader.verdict.results import NOT_IMPLEMENTED, NOT_RUN, ExerciseResult, Failure, RunResult, TestResult, Verdict
 from grader.verdict.trial import Trial
@@ -28,6 +30,7 @@ from grader.verdict.trial import Trial
 DIAGNOSIS_SECONDS = 60.0
 # for a known mistake, where a learner waits and where a class is graded; most searches take less than one
 SEARCH_SECONDS, CLASS_SEARCH_SECONDS = 20.0, 50.0
+PAGE_SECONDS = 1.5  # so long a page waits for the searches, unless a known mistake explains everything
 
 
 def outcome_of(problem: BaseException | None) -> str:
@@ -53,6 +56,8 @@ class GradedRun:
     map_mistakes: Map = map  # calls a function for each known mistake, perhaps in parallel
     # for the known mistake of an exercise, where neither a learner nor a class waits for it
     search_seconds: float | None = None
+    # after which `conclude` leaves the searches of all exercises to `search_on`
+    page_seconds: float = math.inf
     weights: dict[str, dict[str, float]] = field(default_factory=dict)
     results: dict[str, ExerciseResult] = field(default_factory=dict)
     shortcuts: dict[str, set[str]] = field(default_factory=dict)
@@ -63,6 +68,7 @@ class GradedRun:
     examples: dict[tuple[str, str], FailedExample] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # sentences for the end of the run
     newly_passed: list[Exercise] = field(default_factory=list)  # passed in this run for the first time
+    searches: dict[str, Search] = field(default_factory=dict)  # by exercise, those that have not ended
 
     def register(self, test: GradedTest) -> None:
         """Count a test among those of its exercise, whether or not it runs."""
@@ -134,6 +140,7 @@ class GradedRun:
 
     def conclude(self) -> None:
         """After the last test: look for shortcuts, name known mistakes, record progress."""
+        self._page_time = time.monotonic() + self.page_seconds
         order = [exercise.name for exercise in load_syllabus().exercises]
         self.results = dict(sorted(self.results.items(), key=lambda item: order.index(item[0])))
         for result in self.results.values():
@@ -162,22 +169,40 @@ class GradedRun:
         """Add what helps a learner to the outcomes: the diagnosis, the test to show first, what is written, the
         script."""
         if any(test.outcome == "failed" for test in result.tests) and not result.follows:
-            try:
-                seconds = self.search_seconds or (SEARCH_SECONDS if self.trial.learner_waits else CLASS_SEARCH_SECONDS)
-                result.diagnosis = diagnose(
-                    result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes, seconds
-                )
-            except SearchStopped:
-                self.notes.append(
-                    f"The search for a known mistake in {result.exercise.name} was stopped after {seconds:g} s. "
-                    f"The failures are shown as they are; `headway check {result.exercise.name}` searches again."
-                )
+            search = Search(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes)
+            self._run_search(result, search, self._page_time - time.monotonic())
         mark_leading_test(result)
         self._note_changed_def(result)
         if any(test.message == NOT_IMPLEMENTED for test in result.tests):
             result.written = describe_written(self._text_of(result.exercise), result.exercise.name)
         if self.scripts:
             write_repro_script(result, self.examples, self.trial, self.scripts)
+
+    def _run_search(self, result: ExerciseResult, search: Search, pause: float = math.inf) -> None:
+        """Name the known mistake in the result. A search that has not ended then is kept, or a note says that it was
+        stopped."""
+        name = result.exercise.name
+        seconds = self.search_seconds or (SEARCH_SECONDS if self.trial.learner_waits else CLASS_SEARCH_SECONDS)
+        try:
+            result.diagnosis = search.run(seconds, pause)
+        except SearchStopped:
+            if pause < seconds:
+                self.searches[name] = search
+                return
+            self.notes.append(
+                f"The search for a known mistake in {name} was stopped after {seconds:g} s. "
+                f"The failures are shown as they are; `headway check {name}` searches again."
+            )
+
+    def search_on(self, name: str) -> None:
+        """Continue the search of this exercise, whose failures are shown already: the test that leads remains."""
+        result = self.results[name]
+        self.trial.extend_deadline(DIAGNOSIS_SECONDS)
+        try:
+            self._run_search(result, self.searches.pop(name))
+        except Exception as problem:
+            self._note_unexplained(name, problem)
+        result.diagnosis = result.diagnosis and result.diagnosis.shown_by(result.failures[0].name)
 
     def _note_changed_def(self, result: ExerciseResult) -> None:
         """Where no known mistake is found, say that the learner's `def` is not the stub's."""

@@ -16,7 +16,7 @@ from grader.course.source import SourceProblem, find_definition, is_written
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken
 from grader.teaching.show import has_picture
-from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Failure, join_names, replaced_sentences
+from grader.verdict.results import NOT_IMPLEMENTED, Diagnosis, ExerciseResult, Failure, join_names, replaced_sentences
 
 if TYPE_CHECKING:
     from grader.runner.graded_run import GradedRun
@@ -48,8 +48,8 @@ def header(run: GradedRun) -> list[str]:
     return [f"headway: testing {whose} in {trial.target.folder}"] + ([f"         {chosen}"] if chosen else [])
 
 
-def print_run(page: Page, run: GradedRun, verbose: bool = False) -> None:
-    """Print everything below the row of dots."""
+def print_run(page: Page, run: GradedRun, verbose: bool = False) -> list[str]:
+    """Print everything below the row of dots. Returns the exercises whose failures it shows."""
     for module, words in run.broken.items():
         page.title(f"{module}.py does not import")
         page.failure(words)
@@ -59,9 +59,10 @@ def print_run(page: Page, run: GradedRun, verbose: bool = False) -> None:
     ]
     depends = {result.exercise.name: text for result in failing_results if (text := _dependency(result))}
     whole = [r for r in failing_results if verbose or r.exercise.name not in depends]
-    for result in whole if verbose else whole[:SHOWN_WHOLE]:
+    shown = whole if verbose else whole[:SHOWN_WHOLE]
+    for result in shown:
         print_result(page, result, verbose)
-    brief = [r for r in failing_results if r not in (whole if verbose else whole[:SHOWN_WHOLE])]
+    brief = [r for r in failing_results if r not in shown]
     if brief:
         page.title("more failures")
     for result in brief:
@@ -83,6 +84,43 @@ def print_run(page: Page, run: GradedRun, verbose: bool = False) -> None:
     for line in _next_step(run):
         page.line(line)
     page.blank()
+    return [result.exercise.name for result in shown]
+
+
+def print_search(page: Page, run: GradedRun, shown: list[str], begun: Callable[[], object] = lambda: None) -> None:
+    """Below a page that shows the failures of these exercises: continue the searches for known mistakes that had not
+    ended. `begun` is called when the page says so."""
+    names = [name for name in shown if name in run.searches]
+    if not names:
+        return
+    page.wrapped("Still looking for a known mistake that explains this; Control-C ends it.")
+    begun()
+    for name in names:
+        notes = len(run.notes)
+        run.search_on(name)
+        for note in run.notes[notes:]:
+            page.wrapped(f"Note: {note}", yellow=True)
+        if len(run.notes) == notes:
+            print_named(page, run.results[name])
+    page.blank()
+
+
+def print_named(page: Page, result: ExerciseResult) -> None:
+    """Below a page with the failures of this exercise: the known mistake that explains them, or that there is none."""
+    name, found = result.exercise.name, result.diagnosis
+    if found is None:
+        page.wrapped(f"No known mistake explains the failures of {name}.")
+        return
+    page.title(f"{name}: {'two known mistakes' if found.also else 'a known mistake'}")
+    _print_mistakes(page, found)
+
+
+def _print_mistakes(page: Page, diagnosis: Diagnosis) -> None:
+    for number, mistake in enumerate(diagnosis.mistakes):
+        if number > 0:
+            page.blank()
+        page.wrapped(mistake.says, most=page.few.get("says"), red=True)
+        page.wrapped(mistake.hint, most=page.few.get("hint"))
 
 
 def _dependency(result: ExerciseResult) -> str:
@@ -261,11 +299,8 @@ def _print_all(page: Page, result: ExerciseResult, verbose: bool, last: str) -> 
     for sentence in replaced_sentences(result.replaced):
         page.wrapped(sentence, yellow=True)
     failures, also = result.failures, page.few.get("also", MAX_ALSO_FAILED)
-    for number, mistake in enumerate(result.diagnosis.mistakes if result.diagnosis else ()):
-        if number > 0:
-            page.blank()
-        page.wrapped(mistake.says, most=page.few.get("says"), red=True)
-        page.wrapped(mistake.hint, most=page.few.get("hint"))
+    if result.diagnosis:
+        _print_mistakes(page, result.diagnosis)
     if failures and (result.forbidden or result.diagnosis):
         page.blank()
     for number, test in enumerate(failures):

@@ -53,7 +53,7 @@ Map = Callable[[Callable[[Any], Any], list[Any]], Iterable[Any]]
 
 
 class SearchStopped(Exception):
-    """The search for a known mistake took too long."""
+    """The search for a known mistake took too long. Its next run goes on from there."""
 
 
 @dataclass(frozen=True)
@@ -70,20 +70,26 @@ class Search:
     """The search for the known mistakes that one exercise's answers show."""
 
     exercise: Exercise
-    records: list[Record]
-    each: Map
-    deadline: float
+    records: list[Record]  # of the exercise's tests
+    # applies a function to all known mistakes, perhaps in parallel; one after another this is most of the work
+    map: Map = map
 
     def __post_init__(self) -> None:
+        self.deadline = math.inf
+        self.steps: list[list[Any]] = []  # what each step has found before the search was stopped
         self.known = list(misconceptions(self.exercise.module, self.exercise.name))
         self.by_id = {mistake.id: mistake for mistake in self.known}
         self.bases = bases(self.exercise.module, self.exercise.name)
         failed = [record for record in self.records if not record.passed and record.log]
         self.wrong = sorted(failed, key=lambda record: len(record.log))
 
-    def run(self) -> Diagnosis | None:
+    def run(self, seconds: float = math.inf, pause: float = math.inf) -> Diagnosis | None:
+        """The known mistake, or the two, that the answers show; None if that is not certain. SearchStopped after so
+        many seconds; also after `pause` seconds, if no mistake in the solution gives all answers alone."""
         if not self.wrong or not self.bases:
             return None
+        began, self.step = time.monotonic(), 0
+        self.deadline = began + seconds
         # a mistake must be nearer than the reference to numbers that are wrong by little
         with open_reference(self.exercise) as reference:
             gaps = [(record, distance(reference, record)) for record in self.wrong if agrees(reference, record)]
@@ -96,6 +102,8 @@ class Search:
             if complete := self._complete(self._versions(bases_tried)):
                 names = self._common_names(complete)
                 return self._told_apart(diagnosis_of(names, tests)) if names else None
+            self.deadline = began + min(seconds, pause)
+        self._check_time()
         self.failing = self._failing()
         found = self._search()
         return self._told_apart(found.named(self.failing)) if found else None
@@ -130,9 +138,18 @@ class Search:
     def _names(self, version: Version) -> tuple[Misconception, ...]:
         return (*version.mistakes, *(self.by_id[name] for name in version.base.mistakes))
 
+    def _each(self, work: Callable[[Version], Any], versions: list[Version]) -> list[Any]:
+        """What `work` finds for each version."""
+        if self.step == len(self.steps):
+            self.steps.append([])
+        found, self.step = self.steps[self.step], self.step + 1
+        for one in self.map(work, versions[len(found) :]):
+            found.append(one)
+        return found
+
     def _complete(self, versions: list[Version]) -> list[Version]:
         """Those that give all the answers of the learner's code."""
-        fits = list(self.each(self._fits, versions))
+        fits = self._each(self._fits, versions)
         fitting = [version for version, fit in zip(versions, fits) if fit and fit == max(fits)]
         return [version for version in fitting if not self._compare(version, []).breaks_passing]
 
@@ -176,7 +193,7 @@ class Search:
         mistake, because two edits can make one swap. They are tried last, and must explain more.
         """
         solution, *others = self.bases
-        alone = list(self.each(self._compare_all, self._versions([solution])))
+        alone = self._each(self._compare_all, self._versions([solution]))
         explaining = [sum(one.matches[place].weight > 0 for one in alone) for place in range(len(self.failing))]
         common = max(MAX_MISTAKES_OF_AN_ANSWER, len(alone) // 4)
         self.failing = [
@@ -188,7 +205,7 @@ class Search:
         if pair := self._pair(alone):
             return pair
         for base in others:
-            on_base = [self._limited(one) for one in self.each(self._compare_possible, self._versions([base]))]
+            on_base = [self._limited(one) for one in self._each(self._compare_possible, self._versions([base]))]
             by_base.append(on_base)
             if pair := self._pair(on_base):
                 return pair
@@ -208,7 +225,7 @@ class Search:
         couples = [(one, other) for one, other in combinations(possible, 2) if hidden != bool(one.weight)]
         pairs = [Version(one.version.base, (*one.version.mistakes, *other.version.mistakes)) for one, other in couples]
         most, least = (MAX_HIDDEN_PAIRS, MIN_HIDDEN_PAIR_WEIGHT) if hidden else (MAX_PAIRS, MIN_PAIR_WEIGHT)
-        together = self.each(lambda pair: self._compare(pair, self.failing, completely=True), pairs[:most])
+        together = self._each(lambda pair: self._compare(pair, self.failing, completely=True), pairs[:most])
         found = [pair for pair in together if pair.complete and pair.weight >= least]
         return None if hidden and len(found) > 1 else best_pair(found, alone)
 
@@ -238,15 +255,6 @@ class Search:
 
     def _breaks_passing(self, replayer: Replayer | None) -> bool:
         return replayer is None or any(first_different(replayer, one.record) < one.right for one in self.passing)
-
-
-def diagnose(exercise: Exercise, records: list[Record], each: Map = map, seconds: float = math.inf) -> Diagnosis | None:
-    """The known mistake, or the two, that the learner's answers show; None if that is not certain. SearchStopped after
-    so many seconds.
-
-    `each` applies a function to all known mistakes, perhaps in parallel; one after another this is most of the work.
-    """
-    return Search(exercise, records, each, time.monotonic() + seconds).run()
 
 
 # ---- the versions that were compared with the learner's answers, and which of them is the explanation

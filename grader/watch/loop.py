@@ -143,6 +143,7 @@ class Watch:
     def wait_for_save(self, problem: SourceProblem) -> None:
         """Show at once what is wrong with the file; only a save can help."""
         self.runs.stop()
+        self.run_number = 0  # what the run has said meanwhile is ignored
         self.state.wait_for_save(problem, excerpt_of(EXERCISES / problem.file, problem))
         self.screen.print_file_problem(self.state)
         self.screen.top = 0
@@ -182,7 +183,7 @@ class Watch:
     def on_run_message(self, number: int, message: dict[str, Any]) -> None:
         """Put what a run says into the state; what comes from an older run is ignored."""
         state = self.state
-        if number != self.run_number or not state.running:
+        if number != self.run_number:
             return
         match message:
             case {"waking": _}:
@@ -192,9 +193,18 @@ class Watch:
                 state.starting, state.test = False, test
             case {"failed": sentence}:
                 state.first_failure = sentence
+            case {"done": _} | {"trouble": _} | {"again": _} if not state.running:  # after the verdict
+                state.searching = False
             case {"again": why}:
                 state.retry_reason, state.test, state.first_failure = why, "", ""
                 self.screen.print_message(retry_sentence(why))
+            case {"searching": _}:
+                state.searching = True
+                self.screen.print_message("Still looking for a known mistake that explains this.")
+            case {"verdict": data} if not state.running:
+                self.verdicts[state.exercise.name] = state.verdict = Verdict.from_data(data)
+                state.searching = False
+                self.screen.print_named(state)
             case {"verdict": data}:
                 verdict = Verdict.from_data(data)
                 self.verdicts[state.exercise.name] = verdict

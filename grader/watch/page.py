@@ -10,7 +10,7 @@ from grader.course.progress import format_points
 from grader.course.source import SourceProblem
 from grader.course.status import current_score, locate, next_unpassed, short_path
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
-from grader.runner.run_page import Page, has_failing_picture, print_result
+from grader.runner.run_page import Page, has_failing_picture, print_named, print_result
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Verdict, replaced_sentences
 from rich.text import Text
 
@@ -35,6 +35,7 @@ class State:
     file_excerpt: list[str] = field(default_factory=list)  # the problem's line, with a caret
     run_problem: str = ""  # why a run gave no verdict
     running: bool = False
+    searching: bool = False  # for a known mistake, after the verdict
     starting: bool = False  # the server is starting
     test: str = ""  # the one that is running
     first_failure: str = ""  # the message of the first test that failed in this run
@@ -69,13 +70,14 @@ class State:
 
     def wait_for_save(self, problem: SourceProblem, excerpt: list[str]) -> None:
         """Show why the file cannot be tested, and nothing of the time before."""
-        self.running, self.starting = False, False
+        self.running = self.starting = self.searching = False
         self.file_problem = f"{problem.file}, line {problem.line}: {problem.reason}" if excerpt else str(problem)
         self.file_name, self.file_reason, self.file_excerpt = problem.file, problem.reason, excerpt
         self.follow_note, self.hint_lines = "", []
 
     def _clear_messages(self) -> None:
         self.file_problem = self.run_problem = self.retry_reason = self.note = self.first_failure = ""
+        self.searching = False
 
 
 # ---- its lines
@@ -115,6 +117,16 @@ def body_lines(state: State, width: int, height: int = 0) -> list[Text]:
     return [*page.lines, *state.hint_lines]
 
 
+def named_lines(state: State, width: int) -> list[Text]:
+    """The known mistake that was found after the verdict, or that there is none."""
+    page = _Lines(width)
+    for note in state.verdict.notes if state.verdict else []:
+        page.wrapped(f"Note: {note}", yellow=True)
+    if not page.lines and (result := state.verdict and state.verdict.result(state.exercise.name)):
+        print_named(page, result)
+    return page.lines
+
+
 def status_lines(state: State, width: int) -> list[Text]:
     """What the last save changed; and what is happening now, or when the last verdict came."""
     lines = [_status_line(state)]
@@ -140,7 +152,8 @@ def _status_line(state: State) -> Text:
         return Text(state.note, "cyan")
     if state.finished_at:
         pin = "   pinned" if state.pinned and state.keys else ""
-        return Text(f"{state.finished_at}   verdict after {state.seconds:.2f} s{pin}", "dim")
+        search = "   looking for a known mistake …" if state.searching else ""
+        return Text(f"{state.finished_at}   verdict after {state.seconds:.2f} s{search}{pin}", "dim")
     return Text("")
 
 

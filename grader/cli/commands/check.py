@@ -109,16 +109,24 @@ def run_tests(names: list[str], in_worker: bool = False, target: str = "", show:
 
 
 def _print_run(messages: Iterator[dict[str, Any]], show: bool) -> Verdict | None:
+    """The last verdict. The first one is enough if nothing is shown, or if the learner ends the search after it."""
     verdict: Verdict | None = None
-    for message in messages:
-        match message:
-            case {"text": text} if show:
-                sys.stdout.write(text)
-                sys.stdout.flush()
-            case {"again": why} if show:
-                print_wrapped(make_console(), f"\n\n{retry_sentence(why)}", style="yellow")
-            case {"restarted": sentence} | {"trouble": sentence}:
-                print_error(sentence)
-            case {"verdict": data}:
-                verdict = Verdict.from_data(data)
+    try:
+        for message in messages:
+            match message:
+                case {"text": text} if show:
+                    sys.stdout.write(text)
+                    sys.stdout.flush()
+                case {"again": why} if show:
+                    print_wrapped(make_console(), f"\n\n{retry_sentence(why)}", style="yellow")
+                case {"restarted": sentence} | {"trouble": sentence}:
+                    print_error(sentence)
+                case {"verdict": data}:
+                    verdict = Verdict.from_data(data)
+                    if not show:
+                        break
+    except KeyboardInterrupt:
+        if verdict is None:
+            raise
+        print()
     return verdict

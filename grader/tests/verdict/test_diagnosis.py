@@ -11,7 +11,7 @@ from grader.runner import graded_run
 from grader.runner.graded_run import GradedRun
 from grader.runner.judging import run_exercise
 from grader.verdict import diagnosis
-from grader.verdict.diagnosis import Candidate, SearchStopped, best_pair, diagnose
+from grader.verdict.diagnosis import Candidate, Search, SearchStopped, best_pair
 from grader.verdict.replay import CONFLICT, FULL, Match, Version, agrees, text_with_mistake, values_match
 from grader.verdict.results import ExerciseResult, TestResult
 from grader.verdict.trial import Trial
@@ -123,9 +123,9 @@ def test_a_search_that_takes_too_long_is_stopped_with_a_sentence():
     trial.begin_example()
     trial.learner("ch03").causal_mask(2, 5)
     trial.end_test("failed")
-    assert diagnose(exercise, trial.records["causal_mask"]) and diagnose(exercise, []) is None
+    assert Search(exercise, trial.records["causal_mask"]).run() and Search(exercise, []).run() is None
     with pytest.raises(SearchStopped):
-        diagnose(exercise, trial.records["causal_mask"], seconds=-1.0)
+        Search(exercise, trial.records["causal_mask"]).run(seconds=-1.0)
     run = GradedRun(trial)
     run.results = {"causal_mask": ExerciseResult(exercise, [TestResult("test_wide", "failed", 0.0, 1.0)])}
     run.weights, run.shortcuts = {"causal_mask": {"test_wide": 1.0}}, {"causal_mask": set()}
