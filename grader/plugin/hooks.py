@@ -67,7 +67,6 @@ pytest_plugins = ["grader.plugin.early"]
 RUN = pytest.StashKey[GradedRun]()
 JUDGE = pytest.StashKey[Judge]()
 SELECTED = pytest.StashKey[Selection]()
-SLOW_SECONDS = 2.0  # if the failed tests took longer, a terminal says that a known mistake is looked for
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -293,10 +292,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     run = session.config.stash[RUN]
     if _is_xdist_worker(session.config):
         return
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and reporter.isatty and run.seconds_of_failed_exercises() > SLOW_SECONDS:
-        reporter.write_line("")
-        reporter.write_line("Looking for a known mistake, which runs these tests again …")
     run.conclude()
     if session.exitstatus == pytest.ExitCode.OK and any(result.forbidden for result in run.results.values()):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED  # the tests passed, but the points are withheld

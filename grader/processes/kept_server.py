@@ -58,7 +58,7 @@ def is_possible() -> bool:
         return False
     try:
         FILE.parent.mkdir(exist_ok=True)
-        with SessionEnd(os.getsid(0)) as end:
+        with session_end(os.getsid(0)) as end:
             has_ended = bool(select.select([end], [], [], 0)[0])
         return not has_ended and FILE.parent.stat().st_uid == os.getuid() and os.access(FILE.parent, os.W_OK)
     except OSError:  # as when the session has lost its first process, or is outside of this container
@@ -111,22 +111,9 @@ def only_one_starts() -> Iterator[bool]:
 # ---- in the server
 
 
-class SessionEnd(io.RawIOBase):
-    """Becomes readable, without content, when the leader of a session has ended."""
-
-    def __init__(self, session: int) -> None:
-        self._descriptor = os.pidfd_open(session)
-
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def read(self, size: int = -1) -> bytes:
-        return b""
-
-    def close(self) -> None:
-        if not self.closed:
-            os.close(self._descriptor)
-        super().close()
+def session_end(session: int) -> io.FileIO:
+    """A file that becomes readable when the first process of this session has ended."""
+    return io.FileIO(os.pidfd_open(session))
 
 
 @contextlib.contextmanager

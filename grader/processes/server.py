@@ -119,7 +119,10 @@ class Server:
         sock.close()
 
     def _read_lifeline(self) -> None:
-        self.open = self.lifeline is not None and bool(self.lifeline.read(1 << 12))
+        try:
+            self.open = self.lifeline is not None and bool(self.lifeline.read(1 << 12))
+        except OSError:  # a process has ended, about which nothing can be read
+            self.open = False
 
     # ---- requests
 

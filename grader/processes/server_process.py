@@ -59,7 +59,7 @@ def main(module: str, make_service: Callable[[bool, list[str]], Service], argume
         try:
             if options.stay:
                 session, service.stays_under = options.stay
-                lifeline = kept_server.SessionEnd(int(session))
+                lifeline = kept_server.session_end(int(session))
             if fork:
                 _serve_by_forks(service, out, lifeline)
             else:

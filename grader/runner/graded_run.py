@@ -20,6 +20,7 @@ from grader.execution.target import uses
 from grader.reproduction.example import FailedExample, keep_example
 from grader.reproduction.files import write_repro_script
 from grader.runner.graded_tests import GradedTest
+from grader.runner.run_page import SHOWN_WHOLE
 from grader.verdict import comparing
 from grader.verdict.diagnosis import Map, Search, SearchStopped
 from grader.verdict.explanation import explain_failure
@@ -134,13 +135,9 @@ class GradedRun:
             return NOT_IMPLEMENTED
         return missing if written else NOT_IMPLEMENTED
 
-    def seconds_of_failed_exercises(self) -> float:
-        """How long the tests of those exercises took whose mistakes `conclude` looks for."""
-        return sum(test.seconds for result in self.results.values() if result.failures for test in result.tests)
-
     def conclude(self) -> None:
         """After the last test: look for shortcuts, name known mistakes, record progress."""
-        self._page_time = time.monotonic() + self.page_seconds
+        self._page_time, self._searched = time.monotonic() + self.page_seconds, 0
         order = [exercise.name for exercise in load_syllabus().exercises]
         self.results = dict(sorted(self.results.items(), key=lambda item: order.index(item[0])))
         for result in self.results.values():
@@ -170,7 +167,11 @@ class GradedRun:
         script."""
         if any(test.outcome == "failed" for test in result.tests) and not result.follows:
             search = Search(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes)
-            self._run_search(result, search, self._page_time - time.monotonic())
+            self._searched += 1
+            if self._searched <= SHOWN_WHOLE or time.monotonic() < self._page_time:
+                self._run_search(result, search, self._page_time - time.monotonic())
+            else:
+                self.searches[result.exercise.name] = search
         mark_leading_test(result)
         self._note_changed_def(result)
         if any(test.message == NOT_IMPLEMENTED for test in result.tests):
