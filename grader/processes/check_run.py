@@ -139,17 +139,16 @@ class _Lines:
         return f"\x1b[{';'.join(MARKUP[name] for name in names)}m{text}\x1b[0m"
 
 
-def preload_exercise(job: CheckJob, once: bool) -> None:
-    """In the server: do what every run of an exercise does in the same way, so that only its first run waits for it.
-    Unless that is the only one, also compile its known mistakes, which the diagnosis of a failure tries."""
+def preload_exercise(job: CheckJob) -> None:
+    """In the server: do what every run of an exercise does in the same way, so that only its first run waits for it,
+    and compile its known mistakes, which the diagnosis of a failure tries."""
     exercises = load_syllabus().chosen([job.name])
     for exercise in exercises:
         shortcuts.prepare(exercise.forbids)
         preload(exercise, compiled)
-    if not once and len(exercises) == 1:
+    if len(exercises) == 1:
         compile_mistakes(exercises[0])
-    if not once:
-        keep_for_forks()
+    keep_for_forks()
 
 
 def _no_debugger(instead: str) -> Callable[..., None]:

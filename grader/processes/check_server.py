@@ -14,23 +14,14 @@ from grader.system.kernel import use_huge_pages
 
 def service(fork: bool, options: list[str]) -> Service:
     from grader.processes.check_run import check, draw, preload_exercise
-    from grader.processes.preloaded import prepare_for_more
 
     class CheckService(Service):
-        first: CheckJob | None = None
-
         def before_first_run(self, job: Job) -> None:
             if isinstance(job, CheckJob):
-                self.first = self.first or job
-                preload_exercise(job, self.once)
+                preload_exercise(job)
 
         def at_rest(self) -> None:
-            if self.stays_under and self.once:  # after its first run, for which somebody waited
-                self.once = False
-                prepare_for_more()
-                if self.first:
-                    preload_exercise(self.first, self.once)
-            if fork and not self.once:
+            if fork:
                 use_huge_pages()  # takes 0.4 s the first time, and 4 ms later
 
         def is_wanted(self) -> bool:

@@ -17,7 +17,6 @@ from grader.processes.prestarted import python_process
 
 CONNECT_SECONDS = 2.0
 ACCEPT_SECONDS = 5.0
-PREPARING_SECONDS = 20.0  # of a server that stays, after its first run on a busy machine
 DOCTOR = "`headway doctor` may find the reason"
 
 
@@ -34,7 +33,7 @@ class Address:
     port: int
     token: str
 
-    def ask(self, job: Job, seconds: float = ACCEPT_SECONDS) -> socket.socket:
+    def ask(self, job: Job) -> socket.socket:
         """A socket from which messages come (`job.read`); closing it stops the run. NoServer if the job is not
         accepted."""
         try:
@@ -42,7 +41,7 @@ class Address:
         except OSError:
             raise NoServer("") from None
         try:
-            sock.settimeout(seconds)
+            sock.settimeout(ACCEPT_SECONDS)
             sock.sendall(request(job, self.token))
             if "accepted" not in decode(_line(sock)):
                 raise NoServer("")
@@ -153,7 +152,7 @@ class AnyServer:
                 self.close()
         else:
             for address in _kept_servers():
-                with contextlib.suppress(NoServer), address.ask(job, PREPARING_SECONDS) as sock:
+                with contextlib.suppress(NoServer), address.ask(job) as sock:
                     yield from read(sock)
                     return
         if self.own is None:
@@ -181,5 +180,5 @@ def _kept_servers() -> Iterator[Address]:
             if not alone or kept_server.find():
                 return
             stay = ["--stay", str(os.getsid(0)), conditions, "--idle", str(kept_server.IDLE_SECONDS)]
-            address = ServerProcess("--once", *stay).address()
+            address = ServerProcess(*stay).address()
         yield address

@@ -29,16 +29,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 
-def load_kit(once: bool = False) -> None:
-    """Load what every run needs. `once`: only one job will come, so nothing is done that only saves time later."""
+def load_kit() -> None:
+    """Load what every run needs, and do what saves time in each."""
     sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # what is printed here is discarded
     use_headway_profile()
-    if not once:
-        prepare_for_more()
-
-
-def prepare_for_more() -> None:
-    """Do what saves time only if several jobs come."""
     gc.freeze()  # hypothesis collects garbage when it first draws, which then takes no time
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # hypothesis misses the references of objects that are frozen

@@ -40,7 +40,7 @@ def main(module: str, make_service: Callable[[bool, list[str]], Service], argume
     parser.add_argument(
         "--prestarted", action="store_true", help="use prestarted processes, as on systems where forking is not safe"
     )
-    parser.add_argument("--once", action="store_true", help="load only what the first run needs")
+    parser.add_argument("--once", action="store_true", help="prestart no process but for the first run")
     parser.add_argument(
         "--stay", nargs=2, metavar=("SESSION", "CONDITIONS"), help="outlive the starting process, but not its session"
     )
@@ -55,7 +55,6 @@ def main(module: str, make_service: Callable[[bool, list[str]], Service], argume
     with _starting() as (out, lifeline):
         service = make_service(fork, others)
         service.idle_seconds = service.idle_seconds if options.idle is None else options.idle
-        service.once = options.once
         try:
             if options.stay:
                 session, service.stays_under = options.stay
@@ -103,7 +102,7 @@ def _serve_by_forks(service: Service, out: IO[bytes], lifeline: io.RawIOBase) ->
     from grader.processes.forked import ForkingStarter
     from grader.processes.preloaded import load_kit, run_job
 
-    load_kit(service.once)
+    load_kit()
     service.loaded()
     starter = ForkingStarter(service, partial(run_job, runners=service.runners))
     _serve(service, starter, out, lifeline)

@@ -24,7 +24,6 @@ class Service:
     run_seconds: float = 900.0  # for one run
     longest_request: int = 1 << 16  # bytes
     kit_seconds: float = 0.0  # so long the kit counts as unchanged after a look at its files
-    once: bool = False  # only one run will come, or this is the first of a server that stays
     stays_under: str = ""  # the conditions of a server that stays when the process that started it has ended
     crashed: str = "the run broke off, also in a separate process: {}"
 
