@@ -98,21 +98,14 @@ def print_search(page: Page, run: GradedRun, shown: list[str], begun: Callable[[
     for name in names:
         notes = len(run.notes)
         run.search_on(name)
+        if found := run.results[name].diagnosis:
+            page.title(f"{name}: {'two known mistakes' if found.also else 'a known mistake'}")
+            _print_mistakes(page, found)
+        elif len(run.notes) == notes:
+            page.wrapped(f"No known mistake explains the failures of {name}.")
         for note in run.notes[notes:]:
             page.wrapped(f"Note: {note}", yellow=True)
-        if len(run.notes) == notes:
-            print_named(page, run.results[name])
     page.blank()
-
-
-def print_named(page: Page, result: ExerciseResult) -> None:
-    """Below a page with the failures of this exercise: the known mistake that explains them, or that there is none."""
-    name, found = result.exercise.name, result.diagnosis
-    if found is None:
-        page.wrapped(f"No known mistake explains the failures of {name}.")
-        return
-    page.title(f"{name}: {'two known mistakes' if found.also else 'a known mistake'}")
-    _print_mistakes(page, found)
 
 
 def _print_mistakes(page: Page, diagnosis: Diagnosis) -> None:

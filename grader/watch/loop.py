@@ -202,9 +202,10 @@ class Watch:
                 state.searching = True
                 self.screen.print_message("Still looking for a known mistake that explains this.")
             case {"verdict": data} if not state.running:
+                state.searching, before = False, state.verdict
                 self.verdicts[state.exercise.name] = state.verdict = Verdict.from_data(data)
-                state.searching = False
-                self.screen.print_named(state)
+                if state.verdict != before:  # it has the name now
+                    self.screen.print_verdict(state)
             case {"verdict": data}:
                 verdict = Verdict.from_data(data)
                 self.verdicts[state.exercise.name] = verdict

@@ -10,7 +10,7 @@ from grader.course.progress import format_points
 from grader.course.source import SourceProblem
 from grader.course.status import current_score, locate, next_unpassed, short_path
 from grader.course.syllabus import EXERCISES, Exercise, load_syllabus
-from grader.runner.run_page import Page, has_failing_picture, print_named, print_result
+from grader.runner.run_page import Page, has_failing_picture, print_result
 from grader.verdict.results import NOT_IMPLEMENTED, ExerciseResult, Verdict, replaced_sentences
 from rich.text import Text
 
@@ -115,16 +115,6 @@ def body_lines(state: State, width: int, height: int = 0) -> list[Text]:
     if state.hint_lines:
         page.blank()
     return [*page.lines, *state.hint_lines]
-
-
-def named_lines(state: State, width: int) -> list[Text]:
-    """The known mistake that was found after the verdict, or that there is none."""
-    page = _Lines(width)
-    for note in state.verdict.notes if state.verdict else []:
-        page.wrapped(f"Note: {note}", yellow=True)
-    if not page.lines and (result := state.verdict and state.verdict.result(state.exercise.name)):
-        print_named(page, result)
-    return page.lines
 
 
 def status_lines(state: State, width: int) -> list[Text]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 from grader.console.output import make_console
 from grader.teaching.show.terminal import find_colour_system
-from grader.watch.page import KEYS, State, body_lines, heading_lines, named_lines, status_lines
+from grader.watch.page import KEYS, State, body_lines, heading_lines, status_lines
 from rich.console import Console
 from rich.text import Text
 
@@ -33,8 +33,6 @@ class Display:
     def print_heading(self, state: State) -> None: ...
 
     def print_verdict(self, state: State) -> None: ...
-
-    def print_named(self, state: State) -> None: ...
 
     def print_file_problem(self, state: State) -> None: ...
 
@@ -54,9 +52,6 @@ class PlainDisplay(Display):
 
     def print_verdict(self, state: State) -> None:
         self._print(*body_lines(state, self.console.width), *status_lines(state, self.console.width), Text(""))
-
-    def print_named(self, state: State) -> None:
-        self._print(*named_lines(state, self.console.width), Text(""))
 
     def print_file_problem(self, state: State) -> None:
         self._print(*map(Text, state.file_excerpt), Text(f"{state.file_problem}. Waiting for the next save."))
