@@ -20,7 +20,7 @@ from rich.text import Text
 from torch import Tensor, nn
 
 SAVE_SECONDS = 20.0  # between two checkpoints, at least
-MOMENTS = 8  # lines about a phase, where the output is no terminal
+MOMENTS, LINE_SECONDS = 8, 10.0  # lines about a phase, and between two about a test, where the output is no terminal
 Interrupted = Callable[[], bool]
 
 
@@ -47,6 +47,7 @@ class View:
     doing: str = ""
     answered: int | None = None  # held-out questions of the test that is being made
     test_began: float = 0.0
+    last_line: float = 0.0  # when one was written about that test
     notice: str = "Control-C saves and stops."
     span: ClassVar[tuple[float, float] | None] = None  # of the curves
 
@@ -68,7 +69,16 @@ class View:
 
     def begin_test(self, doing: str, page: Page) -> None:
         self.doing, self.answered, self.test_began = doing, 0, time.monotonic()
+        self.last_line = self.test_began
         page.moment(self)
+
+    def note_answered(self, answered: int, page: Page) -> None:
+        """Show it: also in a line now and then, where the output is no terminal."""
+        self.answered = answered
+        page.update(self)
+        if time.monotonic() - self.last_line > LINE_SECONDS:
+            page.moment(self)
+            self.last_line = time.monotonic()
 
     @property
     def question(self) -> str:

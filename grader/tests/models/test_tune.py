@@ -125,7 +125,7 @@ def test_rewards_make_right_answers_likelier(tunings, tiny_gguf):
     made = adapters.add_adapters(base.parts, base.model)
     start = {name: parameter.detach().clone() for name, parameter in made.items()}
     optimizer = tuning_run.make_optimizer(base, made)
-    found = [tuning_run.step_on_rewards(base, task, made, start, optimizer, 0, step) for step in range(20)]
+    found = [tuning_run.step_on_rewards(base, task, made, start, optimizer, 0, step, task.prompts) for step in range(20)]
     rewards, kls = zip(*found)
     assert kls[0] == pytest.approx(0, abs=1e-6) and kls[-1] > 0.01
     assert sum(rewards[-5:]) > sum(rewards[:5]) + 1
@@ -136,7 +136,7 @@ def test_rewards_that_are_all_equal_change_nothing(tunings, tiny_gguf, monkeypat
     base = tunings.open(tiny_gguf)
     made = randomised(base)
     before = {name: parameter.detach().clone() for name, parameter in made.items()}
-    assert tuning_run.step_on_rewards(base, Letters(), made, before, tuning_run.make_optimizer(base, made), 0, 0)[0] == 1.0
+    assert tuning_run.step_on_rewards(base, Letters(), made, before, tuning_run.make_optimizer(base, made), 0, 0, 2)[0] == 1.0
     assert all(torch.equal(parameter, before[name]) for name, parameter in made.items())
 
 
@@ -303,8 +303,14 @@ def test_time_is_divided_among_tests_and_phases():
     progress.evaluations *= 2
     progress.seconds["evaluation"] = 80.0  # the second test was shorter
     assert progress.phase_seconds("rewards") == pytest.approx(600 - 30 - 120 - ANSWERS_SHARE * training / 2)
-    progress.rewards, progress.seconds["rewards"] = [0.0] * 2, 350.0
-    assert progress.share_done("rewards") == 1.0, "half of a third step would be too late"
+    task, left = tasks.TASKS["published"]["sums"], progress.phase_seconds("rewards")
+    assert progress.prompts_that_fit(task) == 1, "the first step has a question, also if its answers may take too long"
+    progress.evaluations = [answers_of(*[True] * 40)] * 2
+    assert progress.prompts_that_fit(task) == 8, "an answer of the tests took a second"
+    progress.rewards, progress.prompts, progress.seconds["rewards"] = [0.0] * 2, 16, 0.75 * left
+    assert progress.prompts_that_fit(task) == 5, "so many in a third of the time of 16"
+    progress.seconds["rewards"] = 0.9 * left
+    assert progress.prompts_that_fit(task) == 0, "a step with a single question would not teach much"
 
 
 @pytest.mark.parametrize(("minutes", "seconds_a_question", "questions"), [(9, 0.5, 96), (1, 0.5, 20), (1, 5.0, 8), (1, 0.0, 96)])
@@ -313,6 +319,122 @@ def test_the_number_of_questions_fits_into_the_time(minutes, seconds_a_question,
     progress.plan_tests(seconds_a_question)
     assert progress.questions == questions
     assert questions == evaluation.FEWEST_QUESTIONS or 3 * questions * seconds_a_question <= 30 * minutes
+
+
+class Work:
+    """A clock that only the model's work moves: each row of a forward pass takes so many seconds."""
+
+    def __init__(self, monkeypatch, base, seconds: float) -> None:
+        self.now, self.seconds = 0.0, seconds
+        base.model.register_forward_pre_hook(lambda model, given: self.add(len(given[0])))
+        for module in (tuning_run, interruptible_run):
+            monkeypatch.setattr(module, "time", self)
+
+    def add(self, rows: int) -> None:
+        self.now += self.seconds * rows
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Watched(Silent):
+    """What is shown, and the lines that are written where the output is no terminal."""
+
+    def __init__(self) -> None:
+        self.shown, self.lines = [], []
+
+    def update(self, view) -> None:
+        self.shown.append(view.describe())
+
+    def moment(self, view) -> None:
+        self.lines.append(view.describe())
+
+
+@pytest.fixture
+def worked(tunings, tiny_gguf, monkeypatch):
+    """Makes a tuning of a minute in which each row of a pass takes so many seconds, and more once the machine is
+    slower."""
+    monkeypatch.setattr(evaluation, "HELD_OUT_QUESTIONS", 20)
+    monkeypatch.setattr(tasks.Sums, "prompts", 4)
+
+    def make(seconds: float, name: str = "one", slower=lambda tuning: False, times: float = 10.0):
+        base = tunings.open(tiny_gguf)
+        work = Work(monkeypatch, base, seconds)
+        tuning = tuning_run.begin(base, "sums", name, 0, 1.0, None)
+
+        def slow_down(model, given) -> None:
+            if slower(tuning):
+                work.seconds = times * seconds
+
+        base.model.register_forward_pre_hook(slow_down)
+        return tuning, work
+
+    return make
+
+
+def test_a_slower_machine_asks_fewer_questions_in_the_same_time(worked):
+    found = {}
+    for seconds in (0.04, 0.1, 0.19):
+        tuning, work = worked(seconds, f"run-{seconds}")
+        assert tuning_run.run(tuning, Silent()) and work.now <= 66
+        found[seconds] = [len(one.right) for one in tuning.progress.evaluations], tuning.progress.prompts
+        assert tuning.progress.losses and tuning.progress.rewards
+    (fast, many), (slow, some), (slowest, few) = found.values()
+    assert fast == [20] * 3 and len(set(slow)) == 1 and slowest == [8] * 3 and 8 < slow[0] < 20 and many > some > few
+
+
+SLOWER = {
+    "the second test": lambda tuning: len(tuning.progress.evaluations) == 1 and tuning.progress.losses,
+    "rewards": lambda tuning: len(tuning.progress.evaluations) == 2,
+    "the third test": lambda tuning: tuning.progress.prompts >= 8,
+}
+
+
+@pytest.mark.parametrize("moment", SLOWER)
+def test_the_minutes_are_kept_if_the_machine_becomes_slower(worked, moment):
+    """Tests are cut and compared on the same questions, and a step on rewards whose answers take too long is given up."""
+    tuning, work = worked(0.05, slower=SLOWER[moment], times=4.0 if "test" in moment else 20.0)
+    assert tuning_run.run(tuning, Silent())
+    progress = tuning.progress
+    assert work.now <= 75
+    lengths = {len(one.right) for one in progress.evaluations}
+    assert lengths == {progress.questions} and min(lengths) >= (20 if moment == "rewards" else 8)
+    said = " ".join(tuning_progress.describe_length(progress, tuning.task))
+    assert ("There was no time for a step on rewards." in said) == (not progress.rewards) == (moment == "rewards")
+    assert tuning_progress.minutes_that_help(progress, tuning.task) > 1
+    assert [one["right"] for one in adapters.read("one").record["evaluations"]] == [one.right for one in progress.evaluations]
+
+
+def test_without_an_answer_in_time_the_tuning_says_that_it_was_too_short(worked):
+    tuning, work = worked(0.05, slower=SLOWER["the second test"], times=100.0)
+    with pytest.raises(TuneProblem, match=r"1 minute is too short for .* give more time: `headway tune .* --minutes \d+`"):
+        tuning_run.run(tuning, Silent())
+    assert work.now <= 100
+
+
+def test_a_resumed_tuning_keeps_the_rest_of_its_time(worked, tunings):
+    """The time of a test that is interrupted does not count: it begins again."""
+    tuning, work = worked(0.05)
+    asked = iter(range(100))
+    assert not tuning_run.run(tuning, Silent(), lambda: next(asked) >= 1) and work.now > 2
+    assert tuning.progress.seconds_spent == 0 and adapters.read("one").record["may_take_longer"] is False
+    tuning, work = worked(0.05, "two")
+    assert not tuning_run.run(tuning, Silent(), stop_after(tuning, "rewards", 1))
+    spent = work.now
+    again = tunings.resume("two")
+    assert again.progress.seconds_left == pytest.approx(60 - spent) and not again.progress.may_take_longer
+
+
+def test_while_it_tests_the_answers_are_counted(worked):
+    page = Watched()
+    tuning, work = worked(0.15)
+    assert tuning_run.run(tuning, page)
+    count, tested = tuning.progress.questions, [line for line in page.shown if "test 2 of 3" in line]
+    numbers = [int(re.search(r"question (\d+) of", line)[1]) for line in tested]
+    assert numbers == sorted(numbers) and numbers[0] < numbers[-1] == count and len(tested) > len(set(numbers))
+    lines = [line for line in page.lines if "test " in line]
+    assert len(lines) <= 3 + 1 + tuning.progress.seconds["evaluation"] / interruptible_run.LINE_SECONDS
+    assert any(re.search(rf"test 1 of 3: .*, question [1-9]\d* of {count}, 0:\d\d left", line) for line in lines)
 
 
 class Clock:
@@ -335,29 +457,24 @@ def test_a_time_that_is_too_short_is_refused_while_it_runs_and_the_usual_time_is
     clock = Clock(12.0)
     for module in (tuning_run, interruptible_run):
         monkeypatch.setattr(module, "time", clock)
-    with pytest.raises(TuneProblem, match=r"1 minute is too short for Tiny-Llama at the present speed of this machine; give more time: `headway tune --task sums --base .*gguf --minutes ([5-9]|1\d)`"):
+    with pytest.raises(TuneProblem, match=r"1 minute is too short for Tiny-Llama at the present speed of this machine; give more time: `headway tune --task sums --base .*gguf --minutes ([5-9]|[1-4]\d)`"):
         tuning_run.run(begin("short", 1.0), Silent())
     assert clock.now <= 100
     clock.seconds = 2.0
     tuning = begin("long", None)
     tuning.progress.minutes = 0.5
-    seen = []
-
-    class Watched(Silent):
-        def update(self, view) -> None:
-            seen.append(view.describe())
-
-    assert tuning_run.run(tuning, Watched()) and tuning.progress.minutes > 0.5
+    page = Watched()
+    assert tuning_run.run(tuning, page) and tuning.progress.minutes > 0.5
     count = tuning.progress.questions
     assert 8 <= count <= 20 and all(len(each.right) == count for each in tuning.progress.evaluations)
-    assert any(re.search(r"test 1 of 3: .*, question 0, to measure the speed, 0:\d\d left", line) for line in seen)
-    assert any(re.search(rf"test 2 of 3: .*, question {count} of {count}, \d:\d\d left", line) for line in seen)
+    assert any(re.search(r"test 1 of 3: .*, question 0, to measure the speed, 0:\d\d left", line) for line in page.shown)
+    assert any(re.search(rf"test 2 of 3: .*, question {count} of {count}, \d:\d\d left", line) for line in page.shown)
 
 
 def test_a_tuning_that_taught_nothing_says_how_long_usually_helps():
     task = tasks.TASKS["published"]["sums"]
     nothing, much = answers_of(*[False] * 16), answers_of(*[True] * 16)
-    progress = progress_of(minutes=1.0, questions=16, losses=[1.0] * 2, rewards=[0.0], kls=[0.0])
+    progress = progress_of(minutes=1.0, questions=16, losses=[1.0] * 2, rewards=[0.0], kls=[0.0], prompts=8)
     progress.seconds |= {"opening": 5.0, "evaluation": 24.0, "answers": 6.0, "rewards": 10.0}
     progress.evaluations = [nothing] * 3
     said = " ".join(tuning_progress.describe_length(progress, task))
@@ -375,7 +492,9 @@ def test_a_tuning_that_taught_nothing_says_how_long_usually_helps():
     assert tuning_progress.command(progress, minutes) == f"headway tune --task sums --minutes {minutes}"
     progress.evaluations = [nothing, much, much]
     assert "1 of 15 steps on rewards; so many" in " ".join(tuning_progress.describe_length(progress, task)) and "right answers" not in " ".join(tuning_progress.describe_length(progress, task))
-    progress.losses, progress.rewards, progress.evaluations = [1.0] * 20, [0.0] * 15, [nothing] * 3
+    progress.prompts = 4
+    assert "1 of 15 steps on rewards (smaller ones); so many" in " ".join(tuning_progress.describe_length(progress, task))
+    progress.losses, progress.rewards, progress.evaluations, progress.prompts = [1.0] * 20, [0.0] * 15, [nothing] * 3, 120
     assert list(tuning_progress.describe_length(progress, task)) == ["As many steps taught this to the model of lesson 17. Another --seed may go better."]
     assert tuning_progress.minutes_that_help(progress, task) is None
     progress.evaluations = [nothing, much, much]

@@ -179,5 +179,5 @@ def _open_tuning(sitting: Sitting) -> Tuning:
         return tuning_run.resume(name, sitting.report_progress, base)
     shutil.rmtree(folder, ignore_errors=True)
     tuning = tuning_run.begin(base, "format", name, record.seed, sitting.minutes_left(1.0), record.steps)
-    tuning.may_take_longer = True
+    tuning.progress.may_take_longer = True
     return tuning

@@ -46,8 +46,9 @@ VALUES = {
     "steps": optional(whole(1, 1_000_000)), "losses": _NUMBERS, "rewards": _NUMBERS, "kls": _NUMBERS,
     "seconds": named(number(0, 1e12)), "headway": string(),
     "evaluations": list_of(table(EVALUATION), 3), "questions": optional(whole(1, 10_000)),
+    "may_take_longer": yes_or_no(), "prompts": whole(0, 10_000_000),
 }  # fmt: skip
-NEEDED = VALUES.keys() - {"headway", "questions"}
+NEEDED = VALUES.keys() - {"headway", "questions", "may_take_longer", "prompts"}
 FILES = RunFile(FILE, "headway tune", "there are no adapters", "tune the model again", TuneProblem, VALUES, NEEDED)
 
 

@@ -126,6 +126,10 @@ class Answers:
         rows = zip(self.ids.tolist(), self.mask.sum(1).tolist(), self.ended)
         return [decode(row[: count - ended]) for row, count, ended in rows]
 
+    def are_whole(self, most_tokens: int) -> bool:
+        """Whether all of them ended, or have as many tokens as they may: they were not stopped before."""
+        return all(self.ended) or self.ids.size(1) == most_tokens
+
 
 @torch.no_grad()
 def draw_answers(
@@ -135,10 +139,10 @@ def draw_answers(
     most_tokens: int,
     temperature: float,
     generator: torch.Generator | None = None,
-    note_token: Callable[[], None] = lambda: None,
+    stopped: Callable[[int], bool] = lambda ended: False,
 ) -> Answers:
-    """`group` answers to each of the prompts (P, T), which have the same length. `note_token` is called after each
-    token."""
+    """`group` answers to each of the prompts (P, T), which have the same length. `stopped` is called after each token,
+    with how many answers have ended; no token follows if it returns True."""
     reader, logits = read_rows(base.reader, prompts)
     reader.repeat(group)
     logits = logits[:, -1].repeat_interleave(group, 0)  # (B, V), B = P * group
@@ -150,8 +154,7 @@ def draw_answers(
         mask.append(~ended)
         log_probs.append(token_log_probs(base.parts, logits[:, None], new[:, None])[:, 0])
         ended = ended | (new == base.end_id)
-        note_token()
-        if ended.all() or place == most_tokens - 1:
+        if stopped(int(ended.sum())) or ended.all() or place == most_tokens - 1:
             break
         logits = reader.read(new[:, None])[:, -1]
     return Answers(torch.stack(ids, 1), torch.stack(mask, 1), torch.stack(log_probs, 1), ended.tolist())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -29,6 +29,10 @@ class Evaluation:
         """This, and the answers to further questions."""
         return Evaluation(self.right + other.right, self.samples)
 
+    def first(self, count: int) -> Evaluation:
+        """Only the answers to the first questions."""
+        return Evaluation(self.right[:count], self.samples[:count])
+
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Evaluation:
         return cls([bool(one) for one in data["right"]], [(prompt, text) for prompt, text in data["samples"]])
@@ -49,24 +53,39 @@ def evaluate(
     task: Task,
     asked: Sequence[Question],
     stopped: Callable[[], bool] = lambda: False,
-    note: Callable[[int], None] = lambda answered: None,
+    is_late: Callable[[int], bool] = lambda answered: False,
 ) -> Evaluation | None:
-    """Let the model answer these questions with its likeliest tokens; None if it was stopped on the way. `note` is
-    called after each token, with the number of questions that are answered."""
-    by_length: dict[int, list[int]] = {}
-    for place, question in enumerate(asked):
-        by_length.setdefault(len(base.prompt_ids(question.prompt)), []).append(place)
-    texts, right, answered = [""] * len(asked), [False] * len(asked), 0
-    for places in (same[i : i + BATCH_ROWS] for same in by_length.values() for i in range(0, len(same), BATCH_ROWS)):
+    """Let the model answer these questions with its likeliest tokens; None if it was stopped on the way. `is_late` is
+    called after each token, with the number of questions that are answered. If it returns True, the result has only the
+    first questions, up to the first one without an answer."""
+    answers: dict[int, tuple[str, bool]] = {}
+    for places in _batches(base, asked):
         if stopped():
             return None
         prompts = torch.tensor([base.prompt_ids(asked[place].prompt) for place in places])
-        drawn = draw_answers(base, prompts, 1, task.most_tokens, temperature=0.0, note_token=partial(note, answered))
-        answered += len(places)
+        before = len(answers)
+        drawn = draw_answers(
+            base, prompts, 1, task.most_tokens, temperature=0.0, stopped=lambda ended, n=before: is_late(n + ended)
+        )
+        whole = drawn.are_whole(task.most_tokens)
         for place, text, ended in zip(places, drawn.texts(base.decode), drawn.ended):
-            texts[place], right[place] = text, task.grade(base.parts, asked[place], text, ended) == 1.0
-    note(answered)
-    return Evaluation(right, [(question.prompt, text) for question, text in zip(asked[:3], texts)])
+            if ended or whole:
+                answers[place] = text, task.grade(base.parts, asked[place], text, ended) == 1.0
+        if is_late(len(answers)):
+            break
+    made = list(takewhile(answers.__contains__, range(len(asked))))
+    return Evaluation([answers[place][1] for place in made], [(asked[k].prompt, answers[k][0]) for k in made[:3]])
+
+
+def _batches(base: Base, asked: Sequence[Question]) -> Iterator[list[int]]:
+    """The places of questions whose prompts have the same length. The first questions come first, and at least two
+    batches, if there are enough: so a test that is stopped has half of the answers, or a few."""
+    most = min(BATCH_ROWS, max((len(asked) + 1) // 2, FEWEST_QUESTIONS))
+    for first in range(0, len(asked), most):
+        by_length: dict[int, list[int]] = {}
+        for place in range(first, min(first + most, len(asked))):
+            by_length.setdefault(len(base.prompt_ids(asked[place].prompt)), []).append(place)
+        yield from by_length.values()
 
 
 def wilson_interval(right: int, count: int) -> tuple[float, float]:

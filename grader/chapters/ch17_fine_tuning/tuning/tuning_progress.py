@@ -14,7 +14,7 @@ from typing import Any
 from grader.chapters import interruptible_run
 from grader.chapters.ch17_fine_tuning.tuning import evaluation
 from grader.chapters.ch17_fine_tuning.tuning.evaluation import Evaluation, has_learned
-from grader.chapters.ch17_fine_tuning.tuning.tasks import Task
+from grader.chapters.ch17_fine_tuning.tuning.tasks import TASKS, Task
 from grader.models.training.live_page import recent_mean
 from grader.version import __version__
 
@@ -24,6 +24,9 @@ UNSPENT = dict.fromkeys(("opening", "evaluation", *PHASES), 0.0)
 TESTS = 1 + len(PHASES)
 TESTS_SHARE = 0.5  # of the time, at most, if each has more than the fewest questions
 ANSWERS_SHARE = 0.25  # of the time for training, at most
+FEWEST_PROMPTS = 2  # of a step on rewards, besides the first one
+DRAWING_SHARE = 0.75  # of the time for the steps on rewards, at most, is for the answers of one of them
+MORE = 1.1  # time than what is planned or computed from the speed
 
 
 @dataclass
@@ -37,10 +40,12 @@ class Progress:
     minutes: float
     answer_steps: int  # at most
     steps: int | None  # of each phase, instead of minutes
-    questions: int | None = None  # of each test; None until the speed is measured
+    questions: int | None = None  # of each test, at most; None until the speed is measured
+    may_take_longer: bool = True  # than planned, where the machine is too slow
     losses: list[float] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)  # means of the batches
     kls: list[float] = field(default_factory=list)
+    prompts: int = 0  # of all steps on rewards
     seconds: dict[str, float] = field(default_factory=lambda: dict(UNSPENT))
     evaluations: list[Evaluation] = field(default_factory=list)  # before, after answers, after rewards
     headway: str = __version__
@@ -63,6 +68,22 @@ class Progress:
         fitting = int(time / max(seconds_a_question, 1e-9))
         self.questions = most if self.steps is not None else min(max(fitting, fewest), most)
 
+    def is_late(self, answered: int, spent: float) -> bool:
+        """Whether a test should end with these answers, after this time: it is as long as planned, and has the fewest
+        answers; or all time is over."""
+        if self.steps is not None:
+            return False
+        made, left = len(self.evaluations), 60 * self.minutes - self.seconds_spent
+        share = MORE * TESTS_SHARE * (60 * self.minutes - self.seconds["opening"]) / TESTS
+        planned = left if made == TESTS - 1 else min(share, left)
+        over = not self.may_take_longer and spent >= left + (MORE - 1) * 60 * self.minutes
+        return over or (answered >= evaluation.FEWEST_QUESTIONS and spent >= planned)
+
+    def add_evaluation(self, found: Evaluation) -> None:
+        """All tests are compared on the same questions: if this one had to be shorter, on its questions."""
+        self.questions = len(found.right)
+        self.evaluations = [one.first(self.questions) for one in (*self.evaluations, found)]
+
     @property
     def seconds_spent(self) -> float:
         return sum(self.seconds.values())
@@ -78,6 +99,27 @@ class Progress:
         tests = self.seconds["evaluation"] / max(made, 1) * (TESTS - made)
         time = max(self.seconds_left - tests, 0.0) + sum(self.seconds[each] for each in PHASES)
         return ANSWERS_SHARE * time if phase == ANSWERS else time - self.seconds[ANSWERS]
+
+    @property
+    def rewards_left(self) -> float:
+        """Seconds for steps on rewards."""
+        return self.phase_seconds(REWARDS) - self.seconds[REWARDS]
+
+    def seconds_a_prompt(self, task: Task) -> float:
+        """In a step on rewards. Before the first one, an answer is expected to take as long as in the tests."""
+        if self.prompts:
+            return self.seconds[REWARDS] / self.prompts
+        asked = sum(len(one.right) for one in self.evaluations)
+        return task.group * self.seconds["evaluation"] / max(asked, 1)
+
+    def prompts_that_fit(self, task: Task) -> int:
+        """Of the next step on rewards: all, or fewer where the time is short; 0 if this phase is over."""
+        if self.steps is not None:
+            return task.prompts if len(self.rewards) < self.steps else 0
+        fitting = min(int(self.rewards_left / max(self.seconds_a_prompt(task), 1e-9)), task.prompts)
+        if not self.prompts:
+            return max(fitting, 1) if self.may_take_longer or self.rewards_left > 0 else 0
+        return fitting if fitting >= FEWEST_PROMPTS or (self.may_take_longer and not self.rewards) else 0
 
     def share_done(self, phase: str) -> float:
         """1 if this phase is over: also if half of the next step would be too late."""
@@ -98,7 +140,8 @@ class Progress:
         lengths = {len(one.right) for one in evaluations}
         if len(lengths) > 1 or 0 in lengths or len(data["rewards"]) != len(data["kls"]):
             raise ValueError("lists of different lengths")
-        return cls(**data | {"evaluations": evaluations, "seconds": UNSPENT | data["seconds"]})
+        prompts = len(data["rewards"]) * TASKS[data["kind"]][data["task"]].prompts  # before it was recorded
+        return cls(**{"prompts": prompts} | data | {"evaluations": evaluations, "seconds": UNSPENT | data["seconds"]})
 
 
 class View(interruptible_run.View):
@@ -130,7 +173,6 @@ class View(interruptible_run.View):
 
 
 NAMES = {ANSWERS: "right answers", REWARDS: "rewards"}
-MORE = 1.1  # than what is computed from the speed
 
 
 def describe_length(progress: Progress, task: Task) -> Iterator[str]:
@@ -139,6 +181,8 @@ def describe_length(progress: Progress, task: Task) -> Iterator[str]:
     if progress.steps is None and took > planned * MORE:
         longer = "because tests or steps took longer than those at its beginning"
         yield f"It took {took:.1f} minutes instead of {planned:g}, {longer}."
+    if not progress.rewards:
+        yield "There was no time for a step on rewards."
     yield from describe_steps(progress, task)
 
 
@@ -146,7 +190,9 @@ def describe_steps(progress: Progress, task: Task) -> Iterator[str]:
     """Why it taught nothing: it may have been too short."""
     if short := _short_phases(progress, task):
         done = (f"{progress.steps_done(phase)} of {_steps(count)} on {NAMES[phase]}" for phase, count in short)
-        yield f"The tuning was short. It made {' and '.join(done)}; so many taught this to the model of lesson 17."
+        fewer = " (smaller ones)" if progress.prompts < len(progress.rewards) * task.prompts else ""
+        made = f"{' and '.join(done)}{fewer}"
+        yield f"The tuning was short. It made {made}; so many taught this to the model of lesson 17."
     elif not any(_learned(progress, phase) for phase in PHASES):
         yield "As many steps taught this to the model of lesson 17. Another --seed may go better."
 
@@ -157,7 +203,7 @@ def minutes_that_help(progress: Progress, task: Task) -> int | None:
         return None
     right, rewarded = task.enough
     answers = right * progress.seconds[ANSWERS] / progress.steps_done(ANSWERS)
-    rewards = (rewarded or 0) * progress.seconds[REWARDS] / progress.steps_done(REWARDS)
+    rewards = (rewarded or 0) * task.prompts * progress.seconds_a_prompt(task)
     asked = TESTS * (progress.questions or 1)
     tests = TESTS * evaluation.HELD_OUT_QUESTIONS * progress.seconds["evaluation"] / asked
     training = max(answers / ANSWERS_SHARE, answers + rewards)
@@ -176,8 +222,12 @@ def _short_phases(progress: Progress, task: Task) -> list[tuple[str, int]]:
     return [
         (phase, count)
         for phase, count in enough
-        if count is not None and progress.steps_done(phase) < count and not _learned(progress, phase)
+        if count is not None and _whole_steps(progress, task, phase) < count and not _learned(progress, phase)
     ]
+
+
+def _whole_steps(progress: Progress, task: Task, phase: str) -> float:
+    return progress.prompts / task.prompts if phase == REWARDS else len(progress.losses)
 
 
 def describe_minutes(count: float) -> str:

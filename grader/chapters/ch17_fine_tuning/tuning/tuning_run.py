@@ -5,10 +5,11 @@ First one step of training on right answers, and one of training on rewards.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ from grader.chapters.ch17_fine_tuning.tuning.evaluation import (
 from grader.chapters.ch17_fine_tuning.tuning.tasks import TASKS, Question, Task, TuneProblem, questions
 from grader.chapters.ch17_fine_tuning.tuning.tuning_progress import (
     ANSWERS,
+    DRAWING_SHARE,
     MINUTES_BY_BASE,
     MORE,
     REWARDS,
@@ -42,7 +44,7 @@ from grader.chapters.ch17_fine_tuning.tuning.tuning_progress import (
     command,
     describe_minutes,
 )
-from grader.chapters.interruptible_run import Interrupted, restore_optimizer, saving, take_steps, timed
+from grader.chapters.interruptible_run import Interrupted, restore_optimizer, saving, take_steps
 from grader.chapters.run_file import Values
 from grader.console.output import ProgressReporter
 from grader.models import checkpoint
@@ -103,16 +105,19 @@ def step_on_answers(base: Base, task: Task, optimizer: ClippingOptimizer, seed: 
 
 def step_on_rewards(
     base: Base, task: Task, adapters: dict[str, nn.Parameter], start: Values, optimizer: ClippingOptimizer, seed: int,
-    step: int,
-) -> tuple[float, float]:  # fmt: skip
+    step: int, n_prompts: int, stopped: Callable[[int], bool] = lambda ended: False,
+) -> tuple[float, float] | None:  # fmt: skip
     """Draw answers, grade them, and make better ones likelier; return the mean reward, and the mean KL from `start`.
+    None, and nothing changes, if drawing was stopped.
 
     Where all answers to a question have the same reward, there is nothing to learn: the update leaves them out.
     """
-    parts, asked = base.parts, same_length_batch(base, task, f"{seed} rewards {step}")
+    parts, asked = base.parts, same_length_batch(base, task, f"{seed} rewards {step}", n_prompts)
     prompts = torch.tensor([base.prompt_ids(question.prompt) for question in asked])
     generator = torch.Generator().manual_seed(random.Random(f"{seed} draws {step}").getrandbits(40))
-    drawn = draw_answers(base, prompts, task.group, task.most_tokens, TEMPERATURE, generator)
+    drawn = draw_answers(base, prompts, task.group, task.most_tokens, TEMPERATURE, generator, stopped)
+    if not drawn.are_whole(task.most_tokens):
+        return None
     graded = zip([one for one in asked for _ in range(task.group)], drawn.texts(base.decode), drawn.ended)
     rewards = torch.tensor([task.grade(parts, question, text, ended) for question, text, ended in graded])
     advantages = parts.group_advantages(rewards, task.group)
@@ -136,14 +141,14 @@ def step_on_rewards(
     return float(rewards.mean()), _checked(kl, "KL", step)
 
 
-def same_length_batch(base: Base, task: Task, seed: str) -> list[Question]:
+def same_length_batch(base: Base, task: Task, seed: str, n_prompts: int) -> list[Question]:
     """Questions whose prompts have as many tokens as that of the first, so that their rows need no padding."""
     batch: list[Question] = []
     for question in questions(task, base.parts, seed, held_out=False):
         batch.append(question)
         if len({len(base.prompt_ids(one.prompt)) for one in (batch[0], question)}) > 1:
             batch.pop()
-        if len(batch) == task.prompts:
+        if len(batch) == n_prompts:
             break
     return batch
 
@@ -154,7 +159,7 @@ def _checked(value: float, name: str, step: int) -> float:
     return value
 
 
-FEWEST_TESTS = 7  # the time of the shortest tuning, in tests: three, and a step of each phase
+FEWEST_TESTS = 6  # the time of the shortest tuning, in tests: three, and a small step of each phase
 
 
 @dataclass
@@ -168,7 +173,6 @@ class Tuning:
     adapters: dict[str, nn.Parameter]
     optimizer: ClippingOptimizer
     start: Values  # the adapters' values at the beginning of the phase of rewards
-    may_take_longer: bool = True  # than planned, where the machine is too slow
 
     @property
     def name(self) -> str:
@@ -192,12 +196,15 @@ class Tuning:
         needed, better = ((progress.seconds["opening"] + time) / 60 for time in (seconds, MORE * advised))
         if progress.steps is not None or needed <= progress.minutes:
             return
-        if not self.may_take_longer:
-            raise TuneProblem(
-                f"{describe_minutes(progress.minutes)} too short for {self.base.name} at the present speed of this "
-                f"machine; give more time: `{command(progress, math.ceil(better))}`"
-            )
+        if not progress.may_take_longer:
+            raise self.too_short(better)
         progress.minutes = math.ceil(needed)
+
+    def too_short(self, better: float) -> TuneProblem:
+        return TuneProblem(
+            f"{describe_minutes(self.progress.minutes)} too short for {self.base.name} at the present speed of this "
+            f"machine; give more time: `{command(self.progress, math.ceil(better))}`"
+        )
 
     def close(self) -> None:
         self.own.close()
@@ -225,10 +232,8 @@ def begin(
         folder = new_folder(name, f"{task}-{base.kind}")
         most, length = find_task(base.kind, task).answer_steps, minutes or MINUTES_BY_BASE[base.kind]
         progress = Progress(base.kind, base.place, task, seed, length, most, steps)
-        progress.seconds["opening"] = opening_seconds
-        tuning = _make(base, progress, folder)
-        tuning.may_take_longer = minutes is None
-        return tuning
+        progress.seconds["opening"], progress.may_take_longer = opening_seconds, minutes is None
+        return _make(base, progress, folder)
 
 
 def resume(name: str | None, report_progress: ProgressReporter, base: Base | None = None) -> Tuning:
@@ -276,7 +281,7 @@ def run(tuning: Tuning, page: Page, interrupted: Interrupted = lambda: False) ->
             found = _test(tuning, page, view, interrupted)
             if found is None:
                 return False
-            progress.evaluations.append(found)
+            progress.add_evaluation(found)
             if progress.phase == REWARDS and not progress.is_finished:
                 tuning.start = {name: parameter.detach().clone() for name, parameter in tuning.adapters.items()}
                 tuning.optimizer = make_optimizer(tuning.base, tuning.adapters)
@@ -287,19 +292,25 @@ def run(tuning: Tuning, page: Page, interrupted: Interrupted = lambda: False) ->
 def _test(tuning: Tuning, page: Page, view: View, interrupted: Interrupted) -> Evaluation | None:
     """Ask held-out questions. The first ones of the first test show how many there can be."""
     progress, asked = tuning.progress, held_out_questions(tuning.base, tuning.task)
+    if progress.phase == REWARDS and not progress.rewards:
+        return progress.evaluations[-1]  # of the same model
     view.begin_test(f"test {len(progress.evaluations) + 1} of {TESTS}: answers to held-out questions", page)
 
     def answer(questions: Sequence[Question], before: int = 0) -> Evaluation | None:
-        def note(answered: int) -> None:
-            view.answered = before + answered
+        tokens = itertools.count(1)
+
+        def is_late(answered: int) -> bool:
+            view.note_answered(before + answered, page)
+            spent = time.monotonic() - view.test_began
             if progress.questions is None:
-                so_far = time.monotonic() - view.test_began
-                tuning.require_time(so_far, so_far * FEWEST_TESTS)
-            page.update(view)
+                share = min(next(tokens) / tuning.task.most_tokens, 1.0)  # of the first answers that is written
+                tuning.require_time(spent * FEWEST_TESTS, spent * FEWEST_TESTS / share)
+                return False
+            return progress.is_late(before + answered, spent)
 
-        return evaluate(tuning.base, tuning.task, questions, interrupted, note)
+        return evaluate(tuning.base, tuning.task, questions, interrupted, is_late)
 
-    with timed(progress.seconds, "evaluation"), hidden_prints():
+    def whole_test() -> Evaluation | None:
         if progress.questions is not None:
             return answer(asked[: progress.questions])
         measured = asked[:FEWEST_QUESTIONS]
@@ -314,20 +325,42 @@ def _test(tuning: Tuning, page: Page, view: View, interrupted: Interrupted) -> E
         rest = answer(others, len(measured)) if others else Evaluation([], [])
         return rest and first + rest
 
+    with hidden_prints():
+        found = whole_test()
+    if found is not None:  # else it begins again later, and its time does not count
+        progress.seconds["evaluation"] += time.monotonic() - view.test_began
+        if not found.right:
+            raise tuning.too_short(MORE * 2 * progress.seconds_spent / 60)
+    return found
+
 
 def _train(tuning: Tuning, page: Page, view: View, interrupted: Interrupted) -> bool:
     """Train the rest of this phase; False if it was interrupted."""
     progress, phase = tuning.progress, tuning.progress.phase
-    view.doing, step = f"training on {phase}", partial(_step, tuning, phase)
-    return take_steps(tuning, view, page, interrupted, step, phase, lambda: progress.share_done(phase) == 1)
+    view.doing, step = f"training on {phase}", _answers_step if phase == ANSWERS else _rewards_step
+
+    def is_over() -> bool:
+        return progress.share_done(phase) == 1 if phase == ANSWERS else not progress.prompts_that_fit(tuning.task)
+
+    return take_steps(tuning, view, page, interrupted, partial(step, tuning), phase, is_over)
 
 
-def _step(tuning: Tuning, phase: str) -> None:
-    progress, base, task = tuning.progress, tuning.base, tuning.task
-    step = progress.steps_done(phase)
-    if phase == ANSWERS:
-        progress.losses.append(step_on_answers(base, task, tuning.optimizer, progress.seed, step))
-        return
-    reward, kl = step_on_rewards(base, task, tuning.adapters, tuning.start, tuning.optimizer, progress.seed, step)
-    progress.rewards.append(reward)
-    progress.kls.append(kl)
+def _answers_step(tuning: Tuning) -> None:
+    progress = tuning.progress
+    made = step_on_answers(tuning.base, tuning.task, tuning.optimizer, progress.seed, len(progress.losses))
+    progress.losses.append(made)
+
+
+def _rewards_step(tuning: Tuning) -> None:
+    """It is given up where drawing its answers takes much longer than expected."""
+    progress, count = tuning.progress, tuning.progress.prompts_that_fit(tuning.task)
+    most = math.inf if progress.may_take_longer or progress.steps else DRAWING_SHARE * progress.rewards_left
+    end = time.monotonic() + most
+    made = step_on_rewards(
+        tuning.base, tuning.task, tuning.adapters, tuning.start, tuning.optimizer, progress.seed,
+        len(progress.rewards), count, lambda ended: time.monotonic() > end,
+    )  # fmt: skip
+    progress.prompts += count
+    if made is not None:
+        progress.rewards.append(made[0])
+        progress.kls.append(made[1])
