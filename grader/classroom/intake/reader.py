@@ -40,7 +40,7 @@ from grader.course.syllabus import EXERCISES, ROOT, SOLUTIONS, TESTS
 
 NAMES = "\0names"  # the key while the files of the class are listed
 FILES_BETWEEN_REPORTS = 1_000
-SLOW_SECONDS = 5.0  # after which it is reported again what is being read
+SLOW_SECONDS = 1.0  # after which it is reported again what is being read
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def read_in_subprocess(
 ) -> list[Submission]:  # fmt: skip
     """Like `read_submissions`: all submissions, sorted by name. GradingProblem if the input cannot be used.
 
-    `report` is called with what is being read, and again while that takes long.
+    `report` is called with what is being read, and each second while that takes long.
     """
     state, stops = _ReadState(), Counter[str]()
     while True:
@@ -108,6 +108,7 @@ def _run_reader(
         raise GradingProblem(f"the process that reads submissions did not start: {describe_error(error)}") from None
     sender.close()
     waited, what = 0.0, f"the file names in {path.name}"
+    report(what)
     try:
         while True:
             if not messages.poll(min(SLOW_SECONDS, limits.timeout - waited)):
@@ -126,7 +127,7 @@ def _run_reader(
             if kind == "at":
                 state.current = value
                 if value != NAMES:
-                    what = f"submission {len(state.done) + 1}" if hides_names else value or path.name
+                    what = f"submission {len(state.done) + 1}" + ("" if hides_names else f": {value or path.name}")
                     report(what)
             elif kind == "note":
                 state.notes.append(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -17,6 +18,7 @@ from rich.text import Text
 
 MAX_PROGRESS_LINES = 20  # without a terminal
 MAX_ZEROS = 20  # people without points
+SAME_LINE_SECONDS = 5  # between two lines about the same submission, without a terminal
 
 
 class TerminalScreen:
@@ -24,18 +26,18 @@ class TerminalScreen:
 
     @contextmanager
     def show_reading(self) -> Iterator[Callable[[str], None]]:
-        """A line with what is being read. Without a terminal, it is printed only if the same text comes twice."""
-        console, last = make_console(), ""
+        """A line with what is being read. Without a terminal, one a second, or less often if it is the same one."""
+        console, last, printed = make_console(), "", time.monotonic()
         status = console.status("reading") if console.is_terminal else None
 
         def report(what: str) -> None:
-            nonlocal last
-            shown = sanitize.shorten(what)
+            nonlocal last, printed
+            shown, now = sanitize.shorten(what), time.monotonic()
             if status:
                 status.update(Text(f"reading {shown}"))
-            elif what == last:
-                console.print(f"still reading {shown}", soft_wrap=True)
-            last = what
+            elif now - printed >= (SAME_LINE_SECONDS if what == last else 1):
+                console.print(f"{'still ' * (what == last)}reading {shown}", soft_wrap=True)
+                last, printed = what, now
 
         with status or nullcontext():
             yield report

@@ -99,9 +99,10 @@ def test_what_is_read_is_reported_and_named_only_if_names_may_be_seen(tmp_path, 
     write(tmp_path / owner(1) / "homework.py", "x = (" + "a," * 60_000 + ")\n")
     reported: list[str] = []
     read_in_subprocess(tmp_path, limits=ReadLimits(), report=reported.append, hides_names=hides_names)
-    seen = list(dict.fromkeys(one for one in reported if "file names" not in one))
-    assert seen == (["submission 1", "submission 2"] if hides_names else [f"{owner(0)}.zip", owner(1)])
-    assert len(reported) > len(seen), "the start of the process takes longer than this, so it is reported again"
+    first, *seen = dict.fromkeys(reported)
+    names = [""] * 2 if hides_names else [f": {owner(0)}.zip", f": {owner(1)}"]
+    assert first == f"the file names in {tmp_path.name}" and seen == [f"submission {k + 1}{name}" for k, name in enumerate(names)]
+    assert len(reported) > 1 + len(seen), "the start of the process takes longer than this, so it is reported again"
 
 
 def test_a_class_that_is_also_one_submission_is_refused_without_a_name(tmp_path):

@@ -2,18 +2,23 @@
 
 import bz2
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
 from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from grader.classroom.intake.reader import ReadLimits, read_in_subprocess, read_submissions
 from grader.classroom.intake.submissions import GradingProblem
+from grader.cli.commands import grading_output
 from grader.course.syllabus import ROOT
 from linux_processes import command_line, descendants
+from rich.console import Console
+from rich.status import Status
 from submission_archives import CHAPTER, tar_header, write, zipped
 
 LONG_TUPLE = "x = (" + "a," * 99_000 + ")\n"
@@ -90,6 +95,32 @@ def _handed_in(folder: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         write(folder / "class" / name, text)
     return folder / "class"
+
+
+# ---- what is shown while it reads
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_present_submission_is_shown_at_once_in_a_terminal_and_else_at_most_once_a_second(is_terminal, monkeypatch):
+    now, written = [0.0], StringIO()
+    monkeypatch.setattr(grading_output.time, "monotonic", lambda: now[0])
+    console = Console(file=written, force_terminal=is_terminal, width=80)
+    monkeypatch.setattr(grading_output, "make_console", lambda: console)
+    monkeypatch.setattr(Status, "update", lambda self, shown: written.write(f"{shown}\n"))
+    with grading_output.TerminalScreen().show_reading() as report:
+        for number in range(40):
+            now[0] += 0.25
+            report(f"submission {number}: alpha")
+        quick = written.getvalue()
+        for _ in range(12):
+            now[0] += 1
+            report("submission 40: beta")
+    shown, slow = [int(one) for one in re.findall(r"reading submission (\d+): alpha", quick)], written.getvalue()[len(quick) :]
+    if is_terminal:
+        assert shown == list(range(40))
+    else:
+        assert shown == list(range(3, 40, 4))
+        assert slow.split("\n") == ["reading submission 40: beta", *["still reading submission 40: beta"] * 2, ""]
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
