@@ -1,15 +1,23 @@
-"""`make bench` for real, on a small scale: it measures what it claims to measure."""
+"""`make bench` for real, on a small scale: it measures what it claims to measure. What it and `make proof` print."""
 
+import importlib
+import os
+import pkgutil
 import re
 import subprocess
 import sys
+import threading
+import time
+from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from grader.course.syllabus import EXERCISES, ROOT, load_syllabus
-from grader.tests.quality import benchmarks
+from grader.tests.quality import benchmarks, proof
 from grader.tests.quality.benchmarks import feedback, grading
 from grader.tests.quality.benchmarks.figures import format_seconds, run_by_name, table
 from grader.tests.quality.benchmarks.workplace import copied_kit
+from grader.tests.quality.proof import running
 from pytest_runs import environment
 
 TIME = r"[\d.]+ m?s"
@@ -103,7 +111,86 @@ def test_the_copy_has_every_exercise_done():
     assert not root.exists()
 
 
+def package(folder, monkeypatch, **modules) -> ModuleType:
+    """A package with these modules."""
+    (folder / "measured").mkdir()
+    for name, text in modules.items():
+        (folder / "measured" / f"{name}.py").write_text(text)
+    (folder / "measured" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(folder))
+    return importlib.import_module("measured")
+
+
+def test_the_first_line_says_how_long_the_chosen_ones_take(tmp_path, monkeypatch, capsys):
+    text = "MINUTES = {}\ndef run(arguments):\n    print('row', arguments)\n    return 0\n"
+    made = package(tmp_path, monkeypatch, slow=text.format(200), quick=text.format(1), shared="x = 1\n")
+    try:
+        for arguments, says in (
+            ([], "quick (1 min), slow (200 min): about 3.4 hours on two idle"), (["quick"], "quick (1 min): about 1 minute on two"),
+            (["slow", "--few"], "slow (200 min): about 3.3 hours without these options on two"),
+        ):  # fmt: skip
+            assert run_by_name(made, "benchmark", arguments) == 0
+            first, *rows = capsys.readouterr().out.split("\n")
+            assert first.startswith(says) and rows[0] == f"row {arguments[1:]}", first
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "measured"]:
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("kind", [benchmarks, proof])
+def test_each_benchmark_and_proof_has_its_minutes(kind):
+    modules = [importlib.import_module(f"{kind.__name__}.{one.name}") for one in pkgutil.iter_modules(kind.__path__) if one.name[0] != "_"]
+    assert all(isinstance(module.MINUTES, int) and module.MINUTES > 0 for module in modules if hasattr(module, "run"))
+
+
+def test_a_row_is_written_when_it_is_measured_also_into_a_pipe(tmp_path):
+    """The benchmark goes on only after its first row was read."""
+    (tmp_path / "measured").mkdir()
+    waits = "import sys\nMINUTES = 1\ndef run(arguments):\n    print('first')\n    return int(sys.stdin.readline() != 'read\\n')\n"
+    for name, text in (("__init__", ""), ("waits", waits)):
+        (tmp_path / "measured" / f"{name}.py").write_text(text)
+    program = "import measured, sys; from grader.tests.quality.benchmarks.figures import run_by_name; sys.exit(run_by_name(measured, 'benchmark', []))"
+    command, paths = [sys.executable, "-c", program], os.pathsep.join([str(tmp_path), str(ROOT)])
+    with subprocess.Popen(command, cwd=tmp_path, env=environment(PYTHONPATH=paths), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as bench:
+        end = threading.Timer(300, bench.kill)  # if no row came, this test would wait for ever
+        end.start()
+        rows = bench.stdout.readline(), bench.stdout.readline()
+        end.cancel()
+        assert "waits (1 min)" in rows[0] and rows[1] == "first\n"
+        bench.communicate("read\n")
+    assert bench.returncode == 0
+
+
 def test_figures():
     assert [format_seconds(seconds) for seconds in (0.1804, 4.1234)] == ["180 ms", "4.12 s"]
     rows = [["a", "10"], ["long name", "2"]]
     assert table(["name", "n"], rows, words=1) == "| name      |    n |\n| ---       | ---: |\n| a         |   10 |\n| long name |    2 |"
+
+
+# ---- what a proof prints while it runs
+
+
+@dataclass
+class Job:
+    exercise: str
+    seed: int = 0
+
+
+def shown_before(monkeypatch, capsys, jobs, seeds=range(1)) -> list[str]:
+    """What is printed before each result: the rows of what is done."""
+    fails = SimpleNamespace(failed_tests={"test": "message"}), SimpleNamespace(failed_tests={})
+    monkeypatch.setattr(running, "try_all", lambda jobs, at_once: ((job, fails) for job in jobs))
+    options = SimpleNamespace(jobs=1, seeds=seeds, began=time.monotonic())
+    return [capsys.readouterr().out for _ in running.results_of(jobs, options)] + [capsys.readouterr().out]
+
+
+def test_an_exercise_is_printed_as_soon_as_all_its_jobs_are_done(monkeypatch, capsys):
+    shown = shown_before(monkeypatch, capsys, [Job("gelu"), Job("softmax"), Job("gelu")])
+    assert [re.sub(r"\(.*", "", one).strip() for one in shown] == [
+        "", "", "1 of 2: softmax: 2 tried, 1 with failed tests", "2 of 2: gelu: 4 tried, 2 with failed tests",
+    ]  # fmt: skip
+
+
+def test_with_several_seeds_each_seed_is_printed(monkeypatch, capsys):
+    shown = shown_before(monkeypatch, capsys, [Job("gelu", 0), Job("softmax", 0), Job("gelu", 1)], range(2))
+    assert "1 of 2: seed 0: 4 tried, 2 with failed tests" in shown[2] and "2 of 2: seed 1: 2 tried" in shown[3]

@@ -25,6 +25,8 @@ from grader.teaching.walks.parts import MixedChapters
 from grader.tests.quality.benchmarks.figures import format_seconds, machine, print_figure, print_goal
 from torch import Tensor
 
+MINUTES = 3
+
 QUESTION = "What is the capital of France?"
 KINDS = ({"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"enum": ["low", "medium", "high"]})
 FIELDS = ("name", "age", "member", "level", "city", "year", "paid", "risk", "street", "number")

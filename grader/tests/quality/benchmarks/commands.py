@@ -19,6 +19,8 @@ from grader.own_tests.versions import versions_of
 from grader.tests.quality.benchmarks.figures import format_seconds, machine, print_goal
 from grader.tests.quality.benchmarks.workplace import copied_kit, environment, without_markers
 
+MINUTES = 1
+
 GOOD = Path(__file__).parents[2] / "own_tests" / "good" / "softmax.py"
 QUICK: tuple[list[str], ...] = ([], ["--help"], ["list"], ["next"], ["path"], ["hint", "softmax"], ["again"])
 GOAL_QUICK, GOAL_HUNT, GOAL_TRY_TEST = 0.3, 2.0, 5.0  # seconds

@@ -31,6 +31,8 @@ from grader.verdict.results import ExerciseResult, Verdict
 from grader.watch.loop import SaveWatcher
 from grader.watch.runs import Runs
 
+MINUTES = 30
+
 GOAL_VERDICT_SECONDS, GOAL_FIRST_LINE_SECONDS, GOAL_TIMES_QUICKER = 0.1, 0.08, 15
 VERDICT_SECONDS = 120.0  # until a run counts as lost
 READING_SECONDS = 0.3  # between a verdict and the next save; learners take longer

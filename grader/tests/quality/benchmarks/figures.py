@@ -7,9 +7,11 @@ import os
 import pkgutil
 import platform
 import sys
+from io import TextIOWrapper
 from types import ModuleType
 
 import torch
+from grader.counts import format_count
 
 
 def print_figure(sentence: str) -> None:
@@ -65,20 +67,34 @@ def _line(row: list[str], widths: list[int], words: int) -> str:
 
 
 def run_by_name(package: ModuleType, kind: str, arguments: list[str]) -> int:
-    """Run all modules of the package that have a function `run`, or the one named, with the other arguments.
+    """Run all modules of the package that have a function `run`, or the one named, with the other arguments. The first
+    line says how long that takes.
 
     Returns the worst exit status.
     """
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # each row is seen when it is measured, also through a pipe
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("__"))
     modules = {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
-    known = {name: module.run for name, module in modules.items() if hasattr(module, "run")}
+    known = {name: module for name, module in modules.items() if hasattr(module, "run")}
     if arguments and arguments[0] not in known:
         print(f"there is no {kind} called {arguments[0]}; there are {', '.join(known)}", file=sys.stderr)
         return 2
+    chosen = {arguments[0]: known[arguments[0]]} if arguments else known
+    print(_announcement({name: module.MINUTES for name, module in chosen.items()}, arguments[1:]))
     if arguments:
-        return known[arguments[0]](arguments[1:])
+        return int(known[arguments[0]].run(arguments[1:]))
     status = 0
-    for run in known.values():
-        status = max(status, run([]))
-        print(flush=True)
+    for module in known.values():
+        status = max(status, module.run([]))
+        print()
     return status
+
+
+def _announcement(minutes: dict[str, int], options: list[str]) -> str:
+    """How long these modules take together, and each of them."""
+    total, parts = sum(minutes.values()), ", ".join(f"{name} ({count} min)" for name, count in minutes.items())
+    long = f"{total / 60:.1f} hours" if total >= 90 else format_count(total, "minute")
+    unless = " without these options" if options else ""
+    known = "by the constant MINUTES of each module, which was estimated by running a part of it"
+    return f"{parts}: about {long}{unless} on two idle processors, {known}."

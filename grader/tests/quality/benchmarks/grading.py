@@ -19,6 +19,8 @@ from grader.course.syllabus import Exercise, load_syllabus
 from grader.tests.quality.benchmarks.figures import format_seconds, machine, print_goal
 from grader.tests.quality.benchmarks.workplace import copied_kit, environment, solved_chapter
 
+MINUTES = 10
+
 GOAL_RATE = 15  # submissions of one exercise in a second, on two processors
 GOAL_START_SECONDS, GOAL_COURSE_SECONDS = 3, 15
 EXERCISE = "softmax"

@@ -23,6 +23,8 @@ from grader.tests.quality.benchmarks.figures import format_seconds, print_figure
 from torch import Tensor
 from torch.nn import functional as F
 
+MINUTES = 1
+
 Case = tuple[str, tuple[int, ...], list[Any], dict[str, int], Callable[[], Tensor]]
 
 

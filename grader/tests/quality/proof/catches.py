@@ -14,6 +14,8 @@ from grader.tests.quality.devcheck.subjects import Subject, mistakes
 from grader.tests.quality.devcheck.trying import TryJob
 from grader.tests.quality.proof.running import parsed, parser, results_of, seconds_since
 
+MINUTES = 20
+
 COMPARED_SEEDS = (0, 1, 2**40 + 1)
 SHOWN_SEEDS = 5  # of those that miss a mistake
 

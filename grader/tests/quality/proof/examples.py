@@ -24,6 +24,8 @@ from grader.tests.quality.proof.mutator import mutants
 from grader.tests.quality.proof.running import parsed, parser, seconds_since
 from grader.verdict.needed_examples import NEEDED, format_needed_examples, needed_examples
 
+MINUTES = 30
+
 
 def wrong_code(exercise: Exercise) -> list[Subject]:
     solution = solution_of(exercise)

@@ -23,6 +23,8 @@ from grader.tests.quality.devcheck.subjects import Subject
 from grader.tests.quality.devcheck.trying import Tried, TryJob
 from grader.tests.quality.proof.running import parsed, parser, results_of, seconds_since
 
+MINUTES = 110
+
 HONEST = ROOT / "grader" / "tests" / "honest"
 WHERE = {False: "in process", True: "in a worker"}  # in_worker → words for the table
 

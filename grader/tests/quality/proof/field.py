@@ -19,6 +19,8 @@ from grader.tests.quality.devcheck.subjects import Subject, solution_of
 from grader.tests.quality.devcheck.trying import Tried, TryJob
 from grader.tests.quality.proof.running import parsed, parser, results_of
 
+MINUTES = 20
+
 FOLDER = ROOT / "grader" / "tests" / "field"
 GOAL_ONE_FAULT, GOAL_TWO_FAULTS = 0.92, 0.60  # shares of the attempts with a name
 

@@ -37,6 +37,8 @@ from grader.tests.quality.proof.candidates import Block, blocks, bodies, pieces
 from grader.tests.quality.proof.running import parsed, parser, results_of, seconds_since
 from grader.tutor.tools import lesson
 
+MINUTES = 180
+
 JOB_SUBJECTS = 100
 ALLOWED_SHARE = 0.1  # of the points, as for trivial code
 LESSON_SHARE = 0.5  # the lesson has the formula, and every learner reads it beside the stub

@@ -24,6 +24,8 @@ from grader.tests.quality.devcheck.trying import Tried, TryJob
 from grader.tests.quality.proof.mutator import Mutant, mutants
 from grader.tests.quality.proof.running import parsed, parser, results_of, seconds_since
 
+MINUTES = 60
+
 JOB_MUTANTS = 30
 
 Key = tuple[str, str, str]  # exercise, line, edit

@@ -42,16 +42,30 @@ def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Na
 
 
 def results_of(jobs: Sequence[TryJob], options: argparse.Namespace) -> Iterator[tuple[TryJob, list[Tried]]]:
-    """Each job with its results, in the order in which they end. Prints the progress."""
-    last = time.monotonic()
+    """Each job with its results, in the order in which they end. Prints a line for each exercise that is done, or, if
+    there are several seeds, for each seed; and how far it is if that takes long."""
+    rows = {_row_of(job, options): [0, 0, 0] for job in jobs}  # the jobs to do, the code that was tried, and that failed
+    for job in jobs:
+        rows[_row_of(job, options)][0] += 1
+    last, ended = time.monotonic(), 0
     try:
         for count, (job, tried) in enumerate(try_all(jobs, options.jobs), start=1):
             yield job, tried
-            if time.monotonic() - last > PROGRESS_SECONDS:
+            row = rows[_row_of(job, options)]
+            row[:] = row[0] - 1, row[1] + len(tried), row[2] + sum(bool(each.failed_tests) for each in tried)
+            if not row[0]:
+                ended, last = ended + 1, time.monotonic()
+                found = f"{row[1]} tried, {row[2]} with failed tests"
+                print(f"  {ended} of {len(rows)}: {_row_of(job, options)}: {found} ({seconds_since(options)})", flush=True)
+            elif time.monotonic() - last > PROGRESS_SECONDS:
                 last = time.monotonic()
                 print(f"  {count} of {len(jobs)} jobs ({seconds_since(options)})", flush=True)
     except PoolBroken as problem:
         sys.exit(f"the proof cannot go on: {problem}")
+
+
+def _row_of(job: TryJob, options: argparse.Namespace) -> str:
+    return f"seed {job.seed}" if len(options.seeds) > 1 else job.exercise
 
 
 def seconds_since(options: argparse.Namespace) -> str:
