@@ -72,7 +72,7 @@ class View:
         self.last_line = self.test_began
         page.moment(self)
 
-    def note_answered(self, answered: int, page: Page) -> None:
+    def note_answered(self, page: Page, answered: int) -> None:
         """Show it: also in a line now and then, where the output is no terminal."""
         self.answered = answered
         page.update(self)

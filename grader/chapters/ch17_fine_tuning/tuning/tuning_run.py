@@ -300,7 +300,7 @@ def _test(tuning: Tuning, page: Page, view: View, interrupted: Interrupted) -> E
         tokens = itertools.count(1)
 
         def is_late(answered: int) -> bool:
-            view.note_answered(before + answered, page)
+            view.note_answered(page, before + answered)
             spent = time.monotonic() - view.test_began
             if progress.questions is None:
                 share = min(next(tokens) / tuning.task.most_tokens, 1.0)  # of the first answers that is written

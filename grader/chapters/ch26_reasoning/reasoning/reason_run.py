@@ -201,13 +201,10 @@ def _test(run: Run, name: str, page: Page, view: View, interrupted: Interrupted)
         return earlier[-1]
     view.begin_test("test before rewards" if name == START else f"test after {step} steps, {name}", page)
 
-    def note(answered: int) -> None:
-        view.answered = answered
-        page.update(view)
-
+    note = partial(view.note_answered, page)
     with timed(progress.seconds, "tests"), hidden_prints():
         if progress.questions is None:
-            if evaluate(adder, asked[:FEWEST_QUESTIONS], step, interrupted) is None:
+            if evaluate(adder, asked[:FEWEST_QUESTIONS], step, interrupted, note) is None:
                 return None
             progress.plan_tests((time.monotonic() - view.test_began) / FEWEST_QUESTIONS)
         return evaluate(adder, asked[: progress.questions], step, interrupted, note)
