@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from grader.chapters.ch17_fine_tuning.tuning.base import Base, draw_answers
 from grader.chapters.ch17_fine_tuning.tuning.tasks import Question, Task, questions
+from grader.counts import format_count
 
 HELD_OUT_QUESTIONS = 96
 FEWEST_QUESTIONS = 8  # that a test has, and that the speed is measured with
@@ -134,7 +135,7 @@ def describe_difference(phase: str, before: Evaluation, after: Evaluation) -> st
     if not became_right + became_wrong:
         return f"{phase}: no answer changed between right and wrong, so these questions show no learning."
     chance = chance_of_difference(became_right, became_wrong)
-    changed = f"{phase}: {became_right} answers became right, and {became_wrong} became wrong."
+    changed = f"{phase}: {format_count(became_right, 'answer')} became right, and {became_wrong} became wrong."
     odds = "less than 0.001" if chance < 0.001 else f"{chance:.3f}" if chance < MAX_CHANCE else f"{chance:.2f}"
     probability = f"If nothing was learned, the probability of such a difference is {odds}"
     if chance >= MAX_CHANCE:

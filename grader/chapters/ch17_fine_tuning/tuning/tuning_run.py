@@ -159,7 +159,7 @@ def _checked(value: float, name: str, step: int) -> float:
     return value
 
 
-FEWEST_TESTS = 6  # the time of the shortest tuning, in tests: three, and a small step of each phase
+FEWEST_TESTS = 5  # the time of the shortest tuning, in tests: three, and a small step of each phase
 
 
 @dataclass
