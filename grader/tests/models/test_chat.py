@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +16,7 @@ from grader.chapters.ch16_published_model.published.chat import (
     answer_ids,
     prompt_ids,
 )
-from grader.chapters.ch16_published_model.published.opening import look_inside
+from grader.chapters.ch16_published_model.published.opening import TRIED_EVERY, Pace, look_inside, next_token_only
 
 pytestmark = pytest.mark.usefixtures("short_answers")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -40,6 +43,97 @@ def test_an_answer_is_the_greedy_text_of_transformers(chat, written):
         ids = written.theirs.generate(torch.tensor([prompt]), max_new_tokens=60, do_sample=False, pad_token_id=0)[0, len(prompt) :].tolist()
     expected = chat.published.tokenizer.decode(ids[: ids.index(2)] if 2 in ids else ids)
     assert len(said(chat, "hello")) == len(expected) and chat.messages[-1]["content"] == expected
+
+
+@pytest.fixture
+def head_sizes(published):
+    """The logits that each call of the head has in memory, in positions."""
+    sizes = []
+    row = published.sizes.vocab_size * 4
+    handle = published.model.lm_head.register_forward_hook(lambda head, inputs, logits: sizes.append(logits.untyped_storage().nbytes() / row))
+    yield sizes
+    handle.remove()
+
+
+def test_an_answer_needs_the_logits_of_one_position_of_the_prompt(chat, head_sizes):
+    said(chat, "hello")
+    assert len(head_sizes) > 1 and set(head_sizes) == {1}
+
+
+def test_all_positions_get_the_logits_of_the_last_one_and_only_inside(published, head_sizes):
+    ids = torch.randint(3, 320, (2, 23))
+    everything = published.model(ids)
+    with next_token_only(published):
+        logits = published.model(ids)
+        assert torch.is_inference_mode_enabled() and logits.shape == everything.shape
+        assert published.model.lm_head(torch.ones(5, published.sizes.d_model)).shape == (5, published.sizes.vocab_size)
+    assert head_sizes == [46, 2, 1] and not torch.is_inference_mode_enabled()
+    torch.testing.assert_close(logits, everything[:, -1:].expand_as(everything), rtol=0, atol=1e-5)
+    with pytest.raises(ZeroDivisionError), next_token_only(published):
+        raise ZeroDivisionError
+    assert torch.equal(published.model(ids), everything)
+
+
+def test_between_two_pieces_the_model_computes_all_logits(chat, head_sizes):
+    pieces, ids = chat.reply("hello"), torch.randint(3, 320, (1, 7))
+    for _ in range(2):
+        next(pieces)
+        chat.published.model(ids)
+        assert head_sizes[-1] == 7 and not torch.is_inference_mode_enabled()
+    pieces.close()
+
+
+@contextmanager
+def threads_of_passes(published, took):
+    """The number of threads of each pass; a pass on n threads takes took[n] seconds longer."""
+    seen, before = [], torch.get_num_threads()
+
+    def wait(*_):
+        seen.append(torch.get_num_threads())
+        time.sleep(took[seen[-1]])
+
+    handle = published.model.register_forward_pre_hook(wait)
+    torch.set_num_threads(2)
+    try:
+        yield seen
+        assert torch.get_num_threads() == 2
+    finally:
+        handle.remove()
+        torch.set_num_threads(before)
+
+
+def compute_tokens(published, count):
+    for _ in range(count):
+        with next_token_only(published):
+            published.model(torch.tensor([[5]]))
+
+
+def test_tokens_are_computed_on_one_thread_where_that_is_quicker_and_now_and_then_on_all(published):
+    published = replace(published, pace=Pace())
+    with threads_of_passes(published, {1: 0.01, 2: 0.5}) as seen:
+        compute_tokens(published, TRIED_EVERY + 3)
+        assert seen == [2] + [1] * (TRIED_EVERY - 1) + [2, 1, 1]
+
+
+def test_tokens_are_computed_on_all_threads_until_that_is_slow(published):
+    published, took = replace(published, pace=Pace()), {1: 0.3, 2: 0.01}
+    with threads_of_passes(published, took) as seen:
+        compute_tokens(published, 6)
+        assert seen == [2, 1, 2, 2, 2, 2]
+        took[2] = 1
+        with next_token_only(published):
+            published.model(torch.tensor([[5, 6, 7]]))  # the pass of a prompt says nothing about tokens
+        compute_tokens(published, 3)
+        assert seen[6:] == [2, 2, 1, 1]
+
+
+def test_one_thread_stays_one(published):
+    published = replace(published, pace=Pace())
+    with threads_of_passes(published, {1: 0}) as seen:
+        torch.set_num_threads(1)
+        compute_tokens(published, 4)
+        torch.set_num_threads(2)
+    assert seen == [1] * 4
 
 
 def test_each_question_is_asked_with_what_was_said_before(chat):

@@ -122,6 +122,14 @@ def test_a_token_without_a_choice_costs_no_pass(published):
     assert b"".join(written).decode() == '"\u00e9\u00e9\u00e9"' and model.passes < len(written)
 
 
+def test_a_form_needs_the_logits_of_one_position_of_the_prompt(published):
+    guide, sizes = open_guide(published.own.parts, published.tokenizer, PERSON), []
+    handle = published.model.lm_head.register_forward_hook(lambda head, inputs, logits: sizes.append(logits.untyped_storage().nbytes()))
+    list(write(published, guide, [5, 6, 7], 60, 0.0))
+    handle.remove()
+    assert len(sizes) > 1 and set(sizes) == {published.sizes.vocab_size * 4}
+
+
 def test_a_form_does_not_count_for_the_next_one_and_a_system_message_does(published, tmp_path):
     chat = FormChat.open(published, 0.0, PERSON, tmp_path)
     first = "".join(chat.reply("one"))

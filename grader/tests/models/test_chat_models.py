@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from contextlib import nullcontext
 from dataclasses import astuple, replace
 from types import SimpleNamespace
 
@@ -69,6 +70,25 @@ def test_the_folder_and_the_gguf_file_have_the_logits_of_transformers(various, o
     assert expected.std() > 0.1  # the comparison means something
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_model_is_opened_on_one_thread_and_runs_on_as_many_as_before(small, own, fails):
+    source, before, seen = find_source(small.gguf), torch.get_num_threads(), []
+
+    def fill(parts, model):
+        seen.append(torch.get_num_threads())
+        if fails:
+            raise PublishedProblem("it ends here")
+        source.fill(parts, model)
+
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(PublishedProblem, match="it ends here") if fails else nullcontext():
+            build(replace(source, fill=fill), own)
+        assert (seen, torch.get_num_threads()) == ([1], 2)
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_weights_in_half_precision_are_read(small, own, tmp_path):
     ids = torch.randint(0, 320, (1, 9))
     type(small.theirs).from_pretrained(small.folder, dtype=torch.bfloat16).save_pretrained(tmp_path)
@@ -84,6 +104,14 @@ def test_texts_have_the_ids_of_tokenizers(written, own):
         for text in TEXTS:
             ids = tokenizer.encode(text)
             assert ids == written.their_tokenizer.encode(text).ids and tokenizer.decode(ids) == text
+
+
+def test_huge_weights_are_read_though_their_sum_is_infinite(small, own, tmp_path):
+    path, huge = tmp_path / "huge.gguf", torch.full((64,), 3e38)
+    path.write_bytes(gguf_bytes(metadata_of(small.theirs.config, small.folder), small.tensors | {"output_norm.weight": (0, (64,), huge.numpy().tobytes())}))
+    assert torch.equal(build(find_source(path), own).model.ln_f.weight, huge)
+    path.write_bytes(path.read_bytes().replace(huge[-1:].numpy().tobytes(), torch.tensor([-torch.inf]).numpy().tobytes(), 1))
+    assert "huge.gguf: output_norm.weight has values that are infinite" in problem(path, own)
 
 
 # ---- damaged files

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from grader.chapters.ch16_published_model.published.opening import Published, look_inside, show_token
+from grader.chapters.ch16_published_model.published.opening import Published, look_inside, next_token_only, show_token
 from grader.console.output import without_controls
 from grader.files import UserProblem
 from grader.teaching.terminal_drawing import percent
@@ -43,7 +43,7 @@ def answer(published: Published, asked: Sequence[Message], temperature: float) -
         published.model, published.tokenizer, asked, MOST_ANSWER_TOKENS, temperature, generator=generator
     )
     while True:
-        with hidden_prints():
+        with hidden_prints(), next_token_only(published):
             piece = next(pieces, None)
         if piece is None:
             return

@@ -6,9 +6,10 @@ Then what the model computes on the way to its next token: what each block would
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import astuple, dataclass
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,29 @@ EARLIER = (
 )  # fmt: skip
 
 
+TRIED_EVERY, CLEARLY_QUICKER = 32, 0.8
+
+
+@dataclass
+class Pace:
+    """How many threads compute a token: all of them, or one where that is clearly quicker.
+
+    Beside another busy process, threads wait for each other at each operation. Now and then a token is computed on all
+    threads, and the next one on one thread."""
+
+    tokens: int = 0
+    seconds: dict[int, float] = field(default_factory=dict)  # of the newest token, by the number of threads
+
+    def choose(self, most: int) -> int:
+        if self.tokens % TRIED_EVERY < 2:
+            return most if self.tokens % TRIED_EVERY == 0 else 1
+        return 1 if self.seconds[1] < CLEARLY_QUICKER * self.seconds.get(most, 0) else most
+
+    def note(self, threads: int, seconds: float) -> None:
+        self.seconds[threads] = seconds
+        self.tokens += 1
+
+
 @dataclass(frozen=True)
 class Published:
     name: str
@@ -41,6 +65,7 @@ class Published:
     model: nn.Module
     tokenizer: Any
     own: OwnParts
+    pace: Pace = field(default_factory=Pace)
 
 
 def find_source(place: Path | None) -> Source:
@@ -82,6 +107,18 @@ def _token_bytes(names: Mapping[int, str], tokens: Sequence[str], special: Colle
     ]
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """For many short operations: beside another busy process, two threads wait longer for each other than they work."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@_one_thread()
 def build(source: Source, own: OwnParts) -> Published:
     """The model with its weights. PublishedProblem if the memory is too small, or the learner's load_llama refuses the
     weights."""
@@ -101,6 +138,32 @@ def build(source: Source, own: OwnParts) -> Published:
         tokenizer.token_bytes = _token_bytes(own.parts.byte_names(), tokens, source.special)
     model.eval().requires_grad_(False)
     return Published(source.name, source.sizes, source.context, model, tokenizer, own)
+
+
+@contextmanager
+def next_token_only(published: Published) -> Iterator[None]:
+    """Inside, the head computes the logits of the last position only, passes record nothing for gradients, and they
+    have as many threads as are quick now.
+
+    An answer needs no more. The other positions get the same logits, so that their shape stays (B, T, V)."""
+    head, most, positions = published.model.lm_head, torch.get_num_threads(), list[int]()
+
+    def forward(x: Tensor) -> Tensor:
+        positions.append(x.size(-2))
+        return type(head).forward(head, x[..., -1:, :]).expand(*x.shape[:-1], -1)
+
+    head.forward = forward
+    threads = published.pace.choose(most)
+    torch.set_num_threads(threads)
+    began = time.perf_counter()
+    try:
+        with torch.inference_mode():
+            yield
+        if positions == [1]:  # a token and not a prompt
+            published.pace.note(threads, time.perf_counter() - began)
+    finally:
+        torch.set_num_threads(most)
+        del head.forward
 
 
 SHOWN_TOKENS = 3
@@ -123,7 +186,7 @@ class Inside:
     attention: Tensor  # the weights of each head: (n_layers, H, T)
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def look_inside(published: Published, ids: list[int]) -> Inside:
     """One pass over the whole text, block by block, without caches."""
     model = published.model

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from grader.chapters.ch16_published_model.published.opening import Published
+from grader.chapters.ch16_published_model.published.opening import Published, next_token_only
 from grader.chapters.ch16_published_model.published.source import CHAT_TOKENS
 from grader.course.syllabus import ROOT
 from grader.execution.target import reference_of
@@ -71,7 +71,7 @@ def write(
         if len(allowed) == 1:
             chosen = int(allowed)
         else:
-            with hidden_prints(), torch.no_grad():
+            with hidden_prints(), next_token_only(published):
                 logits = parts.constrain(model(torch.tensor([new]), caches)[0, -1], allowed)  # (V,)
                 chosen = int(parts.sample_next_token(logits, temperature, generator=generator))
             new = []

@@ -1,7 +1,9 @@
 """chat: measures SmolLM2 on the reference's parts against transformers with the same weights, in turns in one process.
 
 It measures reading and building the model, the time to the first token of an answer, and tokens a second with the
-cache, all in float32. Then it compares forms of --json with free writing. It needs the weights and transformers.
+cache, all in float32. Our passes are as in `headway chat`: in torch.inference_mode, and on one thread where that is
+clearly quicker. Those of transformers are as in its `generate`: in torch.no_grad, on all threads. Then it compares forms
+of --json with free writing. It needs the weights and transformers.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ from typing import Any
 
 import torch
 from grader.chapters.ch16_published_model.published.chat import prompt_ids
-from grader.chapters.ch16_published_model.published.opening import EARLIER, EXERCISES, Published, build, find_source
+from grader.chapters.ch16_published_model.published.opening import (
+    EARLIER,
+    EXERCISES,
+    Published,
+    build,
+    find_source,
+    next_token_only,
+)
 from grader.chapters.ch16_published_model.published.source import PublishedProblem
 from grader.chapters.ch25_structured_output.writing.token_guide import GUIDING, TokenGuide, compute, write
 from grader.counts import format_count
@@ -61,16 +70,23 @@ def run(arguments: list[str]) -> int:
     rounds = [{name: steps(ids, options.tokens) for name, steps in models.items()} for _ in range(options.rounds)]
     first = {name: median(each[name][1] for each in rounds) for name in models}
     rest = {name: median(each[name][2] for each in rounds) / (options.tokens - 1) for name in models}
-    ratio = median(each["theirs"][2] / each["ours"][2] for each in rounds)
     opened, count = median(opening), ids.size(1)
-    print_goal(f"Reading the file and building the model take {format_seconds(opened)}", "3 s", opened < 3)
+    newest = ", ".join(f"{format_seconds(took)} on {threads}" for threads, took in sorted(ours.pace.seconds.items()))
+    print_goal(f"Reading the file and building the model take {format_seconds(opened)}", "2 s", opened < 2)
     took = f"{format_seconds(first['ours'])}, and transformers' after {format_seconds(first['theirs'])}"
-    print_goal(f"The first token after a prompt of {count} tokens comes after {took}", "1 s", first["ours"] < 1)
+    print_figure(f"The first token after a prompt of {count} tokens comes after {took}.")
+    _print_speed(rounds, 1)
+    print_figure(f"Our newest token on each number of threads: {newest}.")
     print_figure(f"We write {1 / rest['ours']:.1f} tokens a second, and transformers {1 / rest['theirs']:.1f}.")
-    print_goal(f"That is {ratio:.2f} of transformers' speed, in the median of the rounds", "0.7", ratio >= 0.7)
+    _print_speed(rounds, 2)
     _measure_forms(ours, ids, models["ours"], options.rounds)
     own.close()
     return 0
+
+
+def _print_speed(rounds: list[dict[str, Any]], which: int) -> None:
+    ratio = median(each["theirs"][which] / each["ours"][which] for each in rounds)
+    print_goal(f"That is {ratio:.2f} of transformers' speed, in the median of the rounds", "0.9", ratio >= 0.9)
 
 
 def _measure_forms(ours: Published, ids: Tensor, steps: Steps, rounds: int) -> None:
@@ -114,7 +130,11 @@ def _steps(forward: Callable[[Tensor, Any], Tensor], new_cache: Callable[[], Any
 
 
 def _our_steps(ours: Published) -> Steps:
-    return _steps(ours.model, ours.model.new_caches)
+    def forward(ids: Tensor, caches: Any) -> Tensor:
+        with next_token_only(ours):
+            return ours.model(ids, caches)
+
+    return _steps(forward, ours.model.new_caches)
 
 
 def _their_steps(ours: Published) -> Steps:
