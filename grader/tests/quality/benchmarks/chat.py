@@ -71,12 +71,12 @@ def run(arguments: list[str]) -> int:
     first = {name: median(each[name][1] for each in rounds) for name in models}
     rest = {name: median(each[name][2] for each in rounds) / (options.tokens - 1) for name in models}
     opened, count = median(opening), ids.size(1)
-    newest = ", ".join(f"{format_seconds(took)} on {threads}" for threads, took in sorted(ours.pace.seconds.items()))
+    newest = [f"{format_seconds(took)} on {format_count(n, 'thread')}" for n, took in sorted(ours.pace.seconds.items())]
     print_goal(f"Reading the file and building the model take {format_seconds(opened)}", "2 s", opened < 2)
     took = f"{format_seconds(first['ours'])}, and transformers' after {format_seconds(first['theirs'])}"
     print_figure(f"The first token after a prompt of {count} tokens comes after {took}.")
     _print_speed(rounds, 1)
-    print_figure(f"Our newest token on each number of threads: {newest}.")
+    print_figure(f"Our newest token took {' and '.join(newest)}.")
     print_figure(f"We write {1 / rest['ours']:.1f} tokens a second, and transformers {1 / rest['theirs']:.1f}.")
     _print_speed(rounds, 2)
     _measure_forms(ours, ids, models["ours"], options.rounds)
