@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -110,7 +111,7 @@ def test_each_constrained_answer_is_valid_whatever_the_model_is(parts, published
     everything = SimpleNamespace(**{name: getattr(parts, name) for name in ("constrain", "token_bytes")})
     for name in ("stream_answer", "chat_ids", "sample_next_token"):
         setattr(everything, name, getattr(published.own.parts, name))
-    model = SimpleNamespace(own=SimpleNamespace(parts=everything), model=published.model, tokenizer=published.tokenizer)
+    model = replace(published, own=SimpleNamespace(parts=everything))
     for instruction in forms.INSTRUCTIONS.values():
         assert read_form(forms.answer(model, instruction, FORMS[0][0], guide))
         assert read_form(forms.answer(model, instruction, FORMS[0][0], None)) is None
