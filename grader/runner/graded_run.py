@@ -20,11 +20,19 @@ from grader.execution.target import uses
 from grader.reproduction.example import FailedExample, keep_example
 from grader.reproduction.files import write_repro_script
 from grader.runner.graded_tests import GradedTest
-from grader.runner.run_page import SHOWN_WHOLE
 from grader.verdict import comparing
 from grader.verdict.diagnosis import Map, Search, SearchStopped
 from grader.verdict.explanation import explain_failure
-from grader.verdict.results import NOT_IMPLEMENTED, NOT_RUN, ExerciseResult, Failure, RunResult, TestResult, Verdict
+from grader.verdict.results import (
+    NOT_IMPLEMENTED,
+    NOT_RUN,
+    SHOWN_WHOLE,
+    ExerciseResult,
+    Failure,
+    RunResult,
+    TestResult,
+    Verdict,
+)
 from grader.verdict.trial import Trial
 
 # for one exercise; on a busy machine, all exercises of a course full of mistakes together take that long

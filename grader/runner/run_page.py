@@ -16,13 +16,20 @@ from grader.course.source import SourceProblem, find_definition, is_written
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken
 from grader.teaching.show import has_picture
-from grader.verdict.results import NOT_IMPLEMENTED, Diagnosis, ExerciseResult, Failure, join_names, replaced_sentences
+from grader.verdict.results import (
+    NOT_IMPLEMENTED,
+    SHOWN_WHOLE,
+    Diagnosis,
+    ExerciseResult,
+    Failure,
+    join_names,
+    replaced_sentences,
+)
 
 if TYPE_CHECKING:
     from grader.runner.graded_run import GradedRun
 
 
-SHOWN_WHOLE = 3  # exercises whose first failure is printed in full; the others get a line
 # for each test, and their colours
 LETTERS = {
     "passed": (".", "green"),

@@ -16,6 +16,7 @@ NOT_IMPLEMENTED = "not implemented yet"  # the message of a test in which its ow
 # begins the message of a test that was skipped, because the time of its exercise or of the submission was used up
 NOT_RUN = "Not run:"
 UNWRITTEN = ("printed", "reached", "only_locates", "was_late")  # fields of a failure that no JSON file has
+SHOWN_WHOLE = 3  # exercises whose first failure a page shows in full; the others get a line
 PRINTED_LINES = 6  # of what the code printed, that are shown
 # from worst to best; the outcome of an exercise is the worst of its tests
 OUTCOMES = ("error", "timeout", "failed", "todo", "passed")
