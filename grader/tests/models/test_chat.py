@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
+from grader.chapters.ch16_published_model.published import opening
 from grader.chapters.ch16_published_model.published.chat import (
     MOST_CONVERSATION_TOKENS,
     Chat,
@@ -85,17 +86,19 @@ def test_between_two_pieces_the_model_computes_all_logits(chat, head_sizes):
 
 @contextmanager
 def threads_of_passes(published, took):
-    """The number of threads of each pass; a pass on n threads takes took[n] seconds longer."""
-    seen, before = [], torch.get_num_threads()
+    """The number of threads of each pass, on a clock that only passes move: one on n threads takes took[n] seconds."""
+    seen, before, now = [], torch.get_num_threads(), [0.0]
 
-    def wait(*_):
+    def pass_time(*_):
         seen.append(torch.get_num_threads())
-        time.sleep(took[seen[-1]])
+        now[0] += took[seen[-1]]
 
-    handle = published.model.register_forward_pre_hook(wait)
+    handle = published.model.register_forward_pre_hook(pass_time)
     torch.set_num_threads(2)
     try:
-        yield seen
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(opening, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+            yield seen
         assert torch.get_num_threads() == 2
     finally:
         handle.remove()
