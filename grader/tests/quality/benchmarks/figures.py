@@ -93,8 +93,8 @@ def run_by_name(package: ModuleType, kind: str, arguments: list[str]) -> int:
 
 def _announcement(minutes: dict[str, int], options: list[str]) -> str:
     """How long these modules take together, and each of them."""
-    total, parts = sum(minutes.values()), ", ".join(f"{name} ({count} min)" for name, count in minutes.items())
+    total, parts = sum(minutes.values()), ", ".join(f"{name} {count}" for name, count in minutes.items())
     long = f"{total / 60:.1f} hours" if total >= 90 else format_count(total, "minute")
+    each = f" (in minutes: {parts})" if len(minutes) > 1 else ""
     unless = " without these options" if options else ""
-    known = "by the constant MINUTES of each module, which was estimated by running a part of it"
-    return f"{parts}: about {long}{unless} on two idle processors, {known}."
+    return f"This takes about {long}{unless} on two idle processors, by MINUTES in each module{each}."
