@@ -88,19 +88,20 @@ def stop() -> Kept | None:
     """End the server of this folder, if there is one, and return it."""
     kept = find()
     if kept:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
             os.kill(kept.pid, signal.SIGTERM)
-        FILE.unlink(missing_ok=True)
+            FILE.unlink()
     return kept
 
 
 @contextlib.contextmanager
 def only_one_starts() -> Iterator[bool]:
-    """Whether no other process of this user is starting a server for this folder."""
+    """Whether one can be started here, and no other process is starting one."""
     import fcntl
 
-    with open(FILE.with_suffix(".lock"), "w") as lock:
+    with contextlib.ExitStack() as stack:
         try:
+            lock = stack.enter_context(open(FILE.with_suffix(".lock"), "w"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             yield False

@@ -186,6 +186,13 @@ def test_a_file_that_others_could_have_written_is_not_believed(kit, spoil, tmp_p
         assert second != first and until(lambda: servers_of(kit) == [second], 90)
 
 
+def test_a_check_works_where_no_server_can_stay(kit):
+    write_softmax(kit)
+    (kit.root / "exercises" / ".headway" / "server.lock").mkdir(parents=True)
+    with Terminal(kit) as terminal:
+        assert terminal.run("check softmax")[1] == 0 and not servers_of(kit)
+
+
 def test_under_pytest_nothing_stays(kit):
     write_softmax(kit)
     kit.run("check", "softmax")
