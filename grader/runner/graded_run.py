@@ -39,7 +39,7 @@ from grader.verdict.trial import Trial
 DIAGNOSIS_SECONDS = 60.0
 # for a known mistake, where a learner waits and where a class is graded; most searches take less than one
 SEARCH_SECONDS, CLASS_SEARCH_SECONDS = 20.0, 50.0
-PAGE_SECONDS = 1.5  # so long a page waits for the searches, unless a known mistake explains everything
+PAGE_SECONDS = 1.0  # so long a page waits for the searches, unless a mistake in the solution explains everything
 
 
 def outcome_of(problem: BaseException | None) -> str:

@@ -34,7 +34,7 @@ from grader.teaching.walks.parts import MixedChapters
 from grader.tests.quality.benchmarks.figures import format_seconds, machine, print_figure, print_goal
 from torch import Tensor
 
-MINUTES = 3
+MINUTES = 2
 
 QUESTION = "What is the capital of France?"
 KINDS = ({"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"enum": ["low", "medium", "high"]})
