@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from grader.processes import kept_server
 from grader.processes.job import CheckJob, Job, PictureJob
 from grader.processes.server_process import main
 from grader.processes.service import Service
@@ -23,9 +22,6 @@ def service(fork: bool, options: list[str]) -> Service:
         def at_rest(self) -> None:
             if fork:
                 use_huge_pages()  # takes 0.4 s the first time, and 4 ms later
-
-        def is_wanted(self) -> bool:
-            return not self.stays_under or kept_server.is_this_one()
 
     return CheckService({CheckJob: partial(check, fork=fork), PictureJob: partial(draw, fork=fork)})
 

@@ -117,15 +117,14 @@ def session_end(session: int) -> io.FileIO:
     return io.FileIO(os.pidfd_open(session))
 
 
-@contextlib.contextmanager
-def published(port: int, token: str, decided: str) -> Iterator[None]:
-    """The file says where this server is, as long as it runs; `decided` are the conditions of the client."""
+def publish(port: int, token: str, decided: str) -> None:
+    """Write where this server is; `decided` are the conditions of the client."""
     descriptor, name = tempfile.mkstemp(dir=FILE.parent)  # with mode 600
     with open(descriptor, "w", encoding="utf-8") as file:
         json.dump(asdict(Kept(port, token, os.getpid(), decided)), file)
     os.replace(name, FILE)
-    try:
-        yield
-    finally:
-        if is_this_one():
-            FILE.unlink(missing_ok=True)
+
+
+def withdraw() -> None:
+    if is_this_one():
+        FILE.unlink(missing_ok=True)

@@ -21,6 +21,7 @@ from typing import cast
 
 from grader.course.syllabus import EXERCISES, REFERENCE, ROOT, SOLUTIONS, TESTS
 from grader.execution.late_calls import BEGINNING
+from grader.processes import kept_server
 from grader.processes.job import Job, Lines, decode, encode, requested
 from grader.processes.service import Child, Service, Starter
 from grader.system.process_tree import describe_exit
@@ -76,7 +77,8 @@ class Server:
             if self.runs:
                 last_run = now
             self.open = self.open and now - last_run < self.service.idle_seconds
-            self.open = self.open and (not self.rested or self.service.is_wanted())
+            if self.rested and self.service.stays_under:
+                self.open = self.open and kept_server.is_this_one()
 
     def _due(self) -> Iterator[Callable[[], None]]:
         """What to do next; waits for an event or for a short time. A deadline counts only after all messages that have

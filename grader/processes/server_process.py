@@ -113,10 +113,9 @@ def _serve(service: Service, starter: Starter, out: IO[bytes], lifeline: io.RawI
     server = Server(service, starter, secrets.token_hex(16), lifeline)
     process_tree.adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    staying = contextlib.ExitStack()
     try:
         if service.stays_under:
-            staying.enter_context(kept_server.published(server.port, server.token, service.stays_under))
+            kept_server.publish(server.port, server.token, service.stays_under)
         with contextlib.suppress(OSError):  # the starting process has ended already, and the lifeline is closed
             out.write(encode({"port": server.port, "token": server.token}))
             out.close()
@@ -125,7 +124,7 @@ def _serve(service: Service, starter: Starter, out: IO[bytes], lifeline: io.RawI
         pass
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        staying.close()
+        kept_server.withdraw()
         server.close()
         process_tree.kill_orphans()
 

@@ -42,10 +42,6 @@ class Service:
     def at_rest(self) -> None:
         """Called in the server a moment after the last of its runs, when no other one has begun."""
 
-    def is_wanted(self) -> bool:
-        """Asked in the server at rest, every minute: does it go on?"""
-        return True
-
     def close(self) -> None:
         """Called in the server at its end."""
 

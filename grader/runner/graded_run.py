@@ -20,19 +20,10 @@ from grader.execution.target import uses
 from grader.reproduction.example import FailedExample, keep_example
 from grader.reproduction.files import write_repro_script
 from grader.runner.graded_tests import GradedTest
-from grader.verdict import comparing
+from grader.verdict import comparing, results
 from grader.verdict.diagnosis import Map, Search, SearchStopped
 from grader.verdict.explanation import explain_failure
-from grader.verdict.results import (
-    NOT_IMPLEMENTED,
-    NOT_RUN,
-    SHOWN_WHOLE,
-    ExerciseResult,
-    Failure,
-    RunResult,
-    TestResult,
-    Verdict,
-)
+from grader.verdict.results import NOT_IMPLEMENTED, NOT_RUN, ExerciseResult, Failure, RunResult, TestResult, Verdict
 from grader.verdict.trial import Trial
 
 # for one exercise; on a busy machine, all exercises of a course full of mistakes together take that long
@@ -176,7 +167,7 @@ class GradedRun:
         if any(test.outcome == "failed" for test in result.tests) and not result.follows:
             search = Search(result.exercise, self.trial.records.get(result.exercise.name, []), self.map_mistakes)
             self._searched += 1
-            if self._searched <= SHOWN_WHOLE or time.monotonic() < self._page_time:
+            if self._searched <= results.SHOWN_WHOLE or time.monotonic() < self._page_time:
                 self._run_search(result, search, self._page_time - time.monotonic())
             else:
                 self.searches[result.exercise.name] = search
@@ -188,8 +179,7 @@ class GradedRun:
             write_repro_script(result, self.examples, self.trial, self.scripts)
 
     def _run_search(self, result: ExerciseResult, search: Search, pause: float = math.inf) -> None:
-        """Name the known mistake in the result. A search that has not ended then is kept, or a note says that it was
-        stopped."""
+        """Name the known mistake. A search that has not ended is kept, or a note says that it was stopped."""
         name = result.exercise.name
         seconds = self.search_seconds or (SEARCH_SECONDS if self.trial.learner_waits else CLASS_SEARCH_SECONDS)
         try:

@@ -16,15 +16,7 @@ from grader.course.source import SourceProblem, find_definition, is_written
 from grader.course.syllabus import Exercise, load_syllabus
 from grader.execution.errors import ChapterBroken
 from grader.teaching.show import has_picture
-from grader.verdict.results import (
-    NOT_IMPLEMENTED,
-    SHOWN_WHOLE,
-    Diagnosis,
-    ExerciseResult,
-    Failure,
-    join_names,
-    replaced_sentences,
-)
+from grader.verdict.results import NOT_IMPLEMENTED, SHOWN_WHOLE, ExerciseResult, Failure, join_names, replaced_sentences
 
 if TYPE_CHECKING:
     from grader.runner.graded_run import GradedRun
@@ -107,7 +99,7 @@ def print_search(page: Page, run: GradedRun, shown: list[str], begun: Callable[[
         run.search_on(name)
         if found := run.results[name].diagnosis:
             page.title(f"{name}: {'two known mistakes' if found.also else 'a known mistake'}")
-            _print_mistakes(page, found)
+            _print_mistakes(page, run.results[name])
         elif len(run.notes) == notes:
             page.wrapped(f"No known mistake explains the failures of {name}.")
         for note in run.notes[notes:]:
@@ -115,8 +107,8 @@ def print_search(page: Page, run: GradedRun, shown: list[str], begun: Callable[[
     page.blank()
 
 
-def _print_mistakes(page: Page, diagnosis: Diagnosis) -> None:
-    for number, mistake in enumerate(diagnosis.mistakes):
+def _print_mistakes(page: Page, result: ExerciseResult) -> None:
+    for number, mistake in enumerate(result.diagnosis.mistakes if result.diagnosis else ()):
         if number > 0:
             page.blank()
         page.wrapped(mistake.says, most=page.few.get("says"), red=True)
@@ -299,8 +291,7 @@ def _print_all(page: Page, result: ExerciseResult, verbose: bool, last: str) -> 
     for sentence in replaced_sentences(result.replaced):
         page.wrapped(sentence, yellow=True)
     failures, also = result.failures, page.few.get("also", MAX_ALSO_FAILED)
-    if result.diagnosis:
-        _print_mistakes(page, result.diagnosis)
+    _print_mistakes(page, result)
     if failures and (result.forbidden or result.diagnosis):
         page.blank()
     for number, test in enumerate(failures):
