@@ -138,7 +138,7 @@ def load_llama(model: Llama, state) -> None:
     for name in [*to, *state]:
         if name not in state or state[name].shape != shapes.get(name):
             raise ValueError(f"{name} does not fit")
-    heads = {"q_proj": model.blocks[0].attn.h, "k_proj": model.blocks[0].attn.kv}
+    heads = {"q_proj": model.blocks[0].attn.n_heads, "k_proj": model.blocks[0].attn.n_kv_heads}
     for name, p in to.items():
         h = heads.get(name.split(".")[-2])
         p.data.copy_(interleave_rows(state[name], h) if h else state[name])

@@ -222,8 +222,8 @@ def _places(model: Llama) -> Iterator[tuple[str, nn.Parameter, int]]:
         layer: str = f"model.layers.{i}"
         yield f"{layer}.input_layernorm.weight", block.ln1.weight, 0
         yield f"{layer}.post_attention_layernorm.weight", block.ln2.weight, 0
-        yield f"{layer}.self_attn.q_proj.weight", attn.W_q.weight, attn._n_heads
-        yield f"{layer}.self_attn.k_proj.weight", attn.W_k.weight, attn._n_kv_heads
+        yield f"{layer}.self_attn.q_proj.weight", attn.W_q.weight, attn.n_heads
+        yield f"{layer}.self_attn.k_proj.weight", attn.W_k.weight, attn.n_kv_heads
         yield f"{layer}.self_attn.v_proj.weight", attn.W_v.weight, 0
         yield f"{layer}.self_attn.o_proj.weight", attn.W_out.weight, 0
         for part in ("gate", "up", "down"):
