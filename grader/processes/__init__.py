@@ -31,6 +31,7 @@ How a run ends otherwise:
                                        test, or is over (`trouble`)
     the client closes the connection   the server kills the run: a newer save, or Control-C
     the client's process ends          the server's standard input, its lifeline, closes: it ends all runs and itself
+                                       (a server that stays, kept_server.py, ends so with the terminal's session)
     the server is killed               the kernel kills its runs (die_with_parent); their workers' sockets close
     the kit's files change             the server answers the next job with `stale` and ends; the client starts another
 
