@@ -11,7 +11,14 @@ from itertools import islice, product
 import pytest
 import torch
 from grader.chapters import interruptible_run
-from grader.chapters.ch17_fine_tuning.tuning import adapters, evaluation, tasks, tuning_progress, tuning_run
+from grader.chapters.ch17_fine_tuning.tuning import (
+    adapters,
+    evaluation,
+    tasks,
+    tuning_progress,
+    tuning_run,
+    tuning_steps,
+)
 from grader.chapters.ch17_fine_tuning.tuning import base as tuned
 from grader.chapters.ch17_fine_tuning.tuning.evaluation import Evaluation
 from grader.chapters.ch17_fine_tuning.tuning.tasks import Question, TuneProblem
@@ -97,12 +104,12 @@ def test_only_adapters_change_and_the_loss_is_that_of_the_answers_tokens(tunings
     made = adapters.add_adapters(base.parts, base.model)
     frozen = {name: value.clone() for name, value in base.model.state_dict().items() if name not in made}
     total, count = 0.0, 0
-    for question in islice(tasks.questions(task, base.parts, "0 answers 0", held_out=False), tuning_run.BATCH_ROWS):
+    for question in islice(tasks.questions(task, base.parts, "0 answers 0", held_out=False), tuning_steps.BATCH_ROWS):
         prompt, answer = base.prompt_ids(question.prompt), [*base.answer_ids(question.answer), base.end_id]
         logits = whole_logits(base, torch.tensor([prompt + answer]))[0, len(prompt) - 1 : -1]
         total += torch.nn.functional.cross_entropy(logits, torch.tensor(answer), reduction="sum").item()
         count += len(answer)
-    assert tuning_run.step_on_answers(base, task, tuning_run.make_optimizer(base, made), 0, 0) == pytest.approx(total / count, rel=1e-4)
+    assert tuning_steps.step_on_answers(base, task, tuning_steps.make_optimizer(base, made), 0, 0) == pytest.approx(total / count, rel=1e-4)
     for name, value in frozen.items():
         assert torch.equal(base.model.state_dict()[name], value), name
     assert all(parameter.abs().sum() > 0 for parameter in made.values()), "B began with zeros, so every B has changed"
@@ -124,8 +131,8 @@ def test_rewards_make_right_answers_likelier(tunings, tiny_gguf):
     base, task = tunings.open(tiny_gguf), Letters()
     made = adapters.add_adapters(base.parts, base.model)
     start = {name: parameter.detach().clone() for name, parameter in made.items()}
-    optimizer = tuning_run.make_optimizer(base, made)
-    found = [tuning_run.step_on_rewards(base, task, made, start, optimizer, 0, step, task.prompts) for step in range(20)]
+    optimizer = tuning_steps.make_optimizer(base, made)
+    found = [tuning_steps.step_on_rewards(base, task, made, start, optimizer, 0, step, task.prompts) for step in range(20)]
     rewards, kls = zip(*found)
     assert kls[0] == pytest.approx(0, abs=1e-6) and kls[-1] > 0.01
     assert sum(rewards[-5:]) > sum(rewards[:5]) + 1
@@ -136,7 +143,7 @@ def test_rewards_that_are_all_equal_change_nothing(tunings, tiny_gguf, monkeypat
     base = tunings.open(tiny_gguf)
     made = randomised(base)
     before = {name: parameter.detach().clone() for name, parameter in made.items()}
-    assert tuning_run.step_on_rewards(base, Letters(), made, before, tuning_run.make_optimizer(base, made), 0, 0, 2)[0] == 1.0
+    assert tuning_steps.step_on_rewards(base, Letters(), made, before, tuning_steps.make_optimizer(base, made), 0, 0, 2)[0] == 1.0
     assert all(torch.equal(parameter, before[name]) for name, parameter in made.items())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.chapters.ch17_fine_tuning.tuning import base, evaluation, tasks, tuning_run
+from grader.chapters.ch17_fine_tuning.tuning import base, evaluation, tasks, tuning_run, tuning_steps
 from grader.console.output import hide_progress
 from trainings import Silent
 
@@ -14,7 +14,7 @@ class Tunings:
         self.folder, self.chapters = trainings.folder, trainings.chapters
         self._made: list[base.Base] = []
         monkeypatch.setattr(evaluation, "HELD_OUT_QUESTIONS", 4)
-        monkeypatch.setattr(tuning_run, "BATCH_ROWS", 3)
+        monkeypatch.setattr(tuning_steps, "BATCH_ROWS", 3)
         for kind in tasks.TASKS.values():
             for task in kind.values():
                 for name, value in (("most_tokens", 6), ("prompts", 2), ("group", 3)):

@@ -18,7 +18,8 @@ from grader.chapters.ch17_fine_tuning.capstone import record as records
 from grader.chapters.ch17_fine_tuning.capstone.record import PRETRAINED, TESTS, TUNED, Interval, Record, bootstrap
 from grader.chapters.ch17_fine_tuning.tuning.evaluation import describe_difference
 from grader.chapters.ch17_fine_tuning.tuning.tuning_progress import MORE, describe_steps
-from grader.chapters.ch17_fine_tuning.tuning.tuning_run import BATCH_ROWS, Tuning
+from grader.chapters.ch17_fine_tuning.tuning.tuning_run import Tuning
+from grader.chapters.ch17_fine_tuning.tuning.tuning_steps import BATCH_ROWS
 from grader.console.output import without_controls
 from grader.counts import format_count
 from grader.files import write_whole
