@@ -17,20 +17,10 @@ from grader.runner.judging import judge_of
 from grader.verdict.diagnosis import Search, SearchStopped
 from grader.verdict.trial import Trial
 from kit_copy import posix
+from unlisted_mistakes import TOP_K_ALL_WRONG, TOP_K_WITH_A_WAY_OF_ITS_OWN
 from warm_runs import WarmKit
 from watching import STUB, WHOLE, nothing_remains, watching
 
-# The k-th token is removed as well, as in a known mistake, but nothing is refused: another function than that one.
-NAMED_LATER = '''
-def top_k_filter(logits, k):
-    if k < 1:
-        raise ValueError(f"k is {k}")
-    V = logits.size(-1)
-    if k >= V:
-        return logits.clone()
-    return torch.where(logits > logits.sort(dim=-1).values[..., V - k].unsqueeze(-1), logits, -math.inf)
-'''
-NEVER_NAMED = NAMED_LATER.replace("logits > logits", "logits >= logits").replace("-math.inf", "logits - 3.21")
 NAME = "The k-th token is removed as well"
 STILL = "Still looking for a known mistake that explains this"
 NONE = "No known mistake explains the failures of top_k_filter."
@@ -75,7 +65,7 @@ def run_pytest(kit, *more):
 
 
 @pytest.mark.parametrize("command", ["headway", "pytest"])
-@pytest.mark.parametrize(("code", "then"), [(NAMED_LATER, NAME), (NEVER_NAMED, NONE)])
+@pytest.mark.parametrize(("code", "then"), [(TOP_K_WITH_A_WAY_OF_ITS_OWN, NAME), (TOP_K_ALL_WRONG, NONE)])
 def test_the_name_is_printed_below_the_page(impatient, command, code, then):
     write(impatient, code)
     text = impatient.run("check", "top_k_filter", status=1) if command == "headway" else run_pytest(impatient)
@@ -92,14 +82,14 @@ def test_a_known_mistake_that_explains_everything_is_on_the_page(impatient):
 
 
 def test_a_results_file_waits_for_the_name(impatient, tmp_path):
-    write(impatient, NAMED_LATER)
+    write(impatient, TOP_K_WITH_A_WAY_OF_ITS_OWN)
     text = run_pytest(impatient, f"--results={tmp_path / 'results.json'}")
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["exercises"][0]["diagnosis"]["says"].startswith(NAME) and STILL not in text
 
 
 def test_the_last_verdict_of_a_run_has_the_name(impatient):
-    write(impatient, NAMED_LATER)
+    write(impatient, TOP_K_WITH_A_WAY_OF_ITS_OWN)
     server = WarmKit(impatient)
     try:
         assert server.ask("top_k_filter").result("top_k_filter").diagnosis.says.startswith(NAME)
@@ -109,7 +99,7 @@ def test_the_last_verdict_of_a_run_has_the_name(impatient):
 
 def test_a_search_that_was_stopped_goes_on_without_trying_anything_twice():
     exercise = load_syllabus().exercise("top_k_filter")
-    text = replace_definition(reference_of(CHAPTER).text, "top_k_filter", NAMED_LATER.strip() + "\n")
+    text = replace_definition(reference_of(CHAPTER).text, "top_k_filter", TOP_K_WITH_A_WAY_OF_ITS_OWN.strip() + "\n")
     judge = judge_of(Trial(Target("mistaken", None, {CHAPTER: text})))
     judge.run_tests(judge.tests_of(exercise))
     tried = []
@@ -137,7 +127,7 @@ def test_a_search_that_was_stopped_goes_on_without_trying_anything_twice():
 @posix
 @pytest.mark.alone
 def test_control_c_during_the_search_keeps_the_verdict(kit):
-    write(made_endless(kit), NAMED_LATER)
+    write(made_endless(kit), TOP_K_WITH_A_WAY_OF_ITS_OWN)
     command = [sys.executable, "-u", "-m", "grader.cli", "check", "top_k_filter"]
     pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with subprocess.Popen(command, cwd=kit.root, env=kit.environment(), start_new_session=True, **pipes) as process:
@@ -154,7 +144,7 @@ def test_control_c_during_the_search_keeps_the_verdict(kit):
 @posix
 @pytest.mark.alone
 def test_the_watch_shows_the_page_then_the_name(kit):
-    write(made_impatient(kit), NAMED_LATER)
+    write(made_impatient(kit), TOP_K_WITH_A_WAY_OF_ITS_OWN)
     with watching(kit, "top_k_filter") as terminal:
         terminal.wait("FAILED test_the_k_greatest_keep_their_values")
         shown = terminal.wait(NAME)
@@ -165,7 +155,7 @@ def test_the_watch_shows_the_page_then_the_name(kit):
 @posix
 @pytest.mark.alone
 def test_a_new_save_ends_the_search(kit):
-    write(made_endless(kit), NAMED_LATER)
+    write(made_endless(kit), TOP_K_WITH_A_WAY_OF_ITS_OWN)
     with watching(kit, "top_k_filter") as terminal:
         terminal.wait("looking for a known mistake")
         kit.edit(CHAPTER, "logits > logits", "logits >= logits")

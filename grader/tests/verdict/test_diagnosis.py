@@ -15,6 +15,7 @@ from grader.verdict.diagnosis import Candidate, Search, SearchStopped, best_pair
 from grader.verdict.replay import CONFLICT, FULL, Match, Version, agrees, text_with_mistake, values_match
 from grader.verdict.results import ExerciseResult, TestResult
 from grader.verdict.trial import Trial
+from unlisted_mistakes import TOP_K_ALL_WRONG, TOP_K_WITH_A_WAY_OF_ITS_OWN
 
 # The whole tensor normalised at once, as a learner might write it without our solution.
 SOFTMAX_OVER_ALL = '''
@@ -33,18 +34,6 @@ def split_heads(x, n_heads):
         raise ValueError(f"{D} features, {n_heads} heads")
     return x.view(B, T, n_heads, D // n_heads).transpose(1, 2).flip(1).flip(2)
 '''
-# The k-th value goes too, but with k = V nothing does: our mistake loses a value there as well.
-TOP_K_WITH_A_WAY_OF_ITS_OWN = '''
-def top_k_filter(logits, k):
-    if k < 1:
-        raise ValueError(f"k is {k}")
-    V = logits.size(-1)
-    if k >= V:
-        return logits.clone()
-    return torch.where(logits > logits.sort(dim=-1).values[..., V - k].unsqueeze(-1), logits, -math.inf)
-'''
-# The right k, but a filtered token keeps a little weight: the catalogue has no such mistake.
-TOP_K_ALL_WRONG = TOP_K_WITH_A_WAY_OF_ITS_OWN.replace("logits > logits", "logits >= logits").replace("-math.inf", "logits - 3.21")
 # Two known mistakes at once match neither of them.
 CAUSAL_TWICE_WRONG = '''
 def causal_mask(q_len, k_len=None):
