@@ -166,7 +166,7 @@ class AnyServer:
 
 
 def _kept_servers() -> Iterator[Address]:
-    """The server that stays for this folder; if it refuses the job, or there is none, a new one."""
+    """The server that stays for this folder, if one runs. A new one, if none runs or if that one refuses the job."""
     if not kept_server.is_possible():
         return
     conditions = kept_server.conditions()

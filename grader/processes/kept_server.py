@@ -66,7 +66,7 @@ def is_possible() -> bool:
 
 
 def find() -> Kept | None:
-    """The server of this folder; None if there is none, or its file is not safe to believe."""
+    """The server of this folder. None if no server runs, or if somebody else could have written the file."""
     try:
         with open(os.open(FILE, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
             status = os.fstat(file.fileno())
@@ -118,7 +118,7 @@ def session_end(session: int) -> io.FileIO:
 
 
 def publish(port: int, token: str, decided: str) -> None:
-    """Write where this server is; `decided` are the conditions of the client."""
+    """Write where this server is. `decided` are the conditions of the client."""
     descriptor, name = tempfile.mkstemp(dir=FILE.parent)  # with mode 600
     with open(descriptor, "w", encoding="utf-8") as file:
         json.dump(asdict(Kept(port, token, os.getpid(), decided)), file)
@@ -126,5 +126,6 @@ def publish(port: int, token: str, decided: str) -> None:
 
 
 def withdraw() -> None:
+    """At the end of a server: remove its file, unless another server has replaced it."""
     if is_this_one():
         FILE.unlink(missing_ok=True)
